@@ -26,7 +26,8 @@ GRANT UPDATE (balance) ON accounts TO luckyledger_service;
 GRANT UPDATE (claimed_count, claimed_amount, status, closed_by_sender, finished_at) ON packets TO luckyledger_service;
 GRANT UPDATE (claimed) ON packet_shares TO luckyledger_service;
 GRANT UPDATE (revoked_at) ON api_keys TO luckyledger_service;
--- SELECT … FOR UPDATE of a key asks for a right to change it; answers are purged when they are old.
+GRANT UPDATE (status, answer) ON idempotency_keys TO luckyledger_service;
+-- Stored answers are purged when they are old.
 GRANT DELETE ON idempotency_keys TO luckyledger_service;
 
 -- The auditor reads the books. Not the hashes of keys, and not the seeds of packets: an unfinished packet's seed would tell its shares.

@@ -121,7 +121,7 @@ CREATE TABLE idempotency_keys (
   client_id VARCHAR(80) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin NOT NULL,
   idempotency_key VARCHAR(255) CHARACTER SET ascii COLLATE ascii_bin NOT NULL,
   fingerprint CHAR(64) CHARACTER SET ascii COLLATE ascii_bin NOT NULL COMMENT 'hex SHA-256 of client, method, path and body',
-  status SMALLINT UNSIGNED NOT NULL COMMENT 'HTTP status of the stored answer',
+  status SMALLINT UNSIGNED NULL COMMENT 'HTTP status of the stored answer; NULL only inside the transaction that makes it',
   answer MEDIUMTEXT NOT NULL COMMENT 'JSON body of the stored answer',
   created_at DATETIME(3) NOT NULL,
   PRIMARY KEY (client_id, idempotency_key),

@@ -64,6 +64,7 @@ export function errnoOf(error: unknown): number | null {
 }
 
 export function errorKind(error: unknown): ErrorKind {
+  if (error instanceof RepeatUnitError) return 'conflict';
   const errno = errnoOf(error);
   if (errno === 1062) return 'duplicate';
   if (errno === 3819 || errno === 4025) return 'check';
@@ -77,6 +78,14 @@ export function errorKind(error: unknown): ErrorKind {
     return 'lost';
   if (fatal === true && errno === null) return 'lost';
   return 'other';
+}
+
+/** Thrown by a unit that found the world changed under it: the whole unit runs again, like after a deadlock. */
+export class RepeatUnitError extends Error {
+  constructor(message: string) {
+    super(message);
+    this.name = 'RepeatUnitError';
+  }
 }
 
 /** A deadline passed while the database was working; the connection was destroyed, the outcome is unknown. */

@@ -18,7 +18,7 @@ export const findAccounts = statement<AccountRow>(
 // A duplicate is another transaction's account: keep it. IGNORE would also swallow other faults.
 export const insertAccounts = statement(
   'ledger.insert_accounts',
-  'INSERT INTO accounts (owner, currency, kind) VALUES ? ON DUPLICATE KEY UPDATE id = id',
+  'INSERT INTO accounts (owner, currency, kind) VALUES ? ON DUPLICATE KEY UPDATE balance = balance',
 );
 
 export const lockAccounts = statement<AccountRow>(

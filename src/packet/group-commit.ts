@@ -1,0 +1,184 @@
+import { Refusal } from '../refusal.ts';
+
+export interface GroupLimits {
+  /** How many requests may wait for one key. */
+  queueLength: number;
+  /** How many requests may wait in all. */
+  totalLength: number;
+  /** How many requests go into one transaction. */
+  batchSize: number;
+  /** How long a request may wait before its transaction begins. */
+  waitMs: number;
+  /** How many keys may be in a transaction at once. */
+  keysInFlight: number;
+}
+
+export const defaultGroupLimits: GroupLimits = {
+  queueLength: 4_096,
+  totalLength: 16_384,
+  batchSize: 256,
+  waitMs: 5_000,
+  keysInFlight: 8,
+};
+
+interface Waiting<Request, Result> {
+  request: Request;
+  since: number;
+  resolve: (result: Result) => void;
+  reject: (reason: unknown) => void;
+}
+
+interface Queue<Request, Result> {
+  key: string;
+  waiting: Waiting<Request, Result>[];
+  running: boolean;
+}
+
+export interface GroupObserver {
+  batch?: (size: number, oldestWaitMs: number) => void;
+}
+
+/**
+ * Group commit: requests for one key that arrive while a transaction for that key is running wait together and go
+ * into the next one. There is no timer on the way in: an idle key's request starts at once, alone, in a batch of
+ * one. Keys that have work stand in one line and each gets one batch per turn, so a hot key starves no other.
+ *
+ * `runBatch` gets the key and its requests in order of arrival, and returns their results in that order. When it
+ * throws a BUSY, the whole batch is told so. Any other error splits the batch in halves until the one bad request
+ * is alone; so `runBatch` must write all or nothing.
+ *
+ * Everything has a limit; past one the request is refused with BUSY and nothing was written for it.
+ */
+export class GroupCommit<Request, Result> {
+  readonly #runBatch: (key: string, requests: Request[]) => Promise<Result[]>;
+  readonly #limits: GroupLimits;
+  readonly #observer: GroupObserver;
+  readonly #queues = new Map<string, Queue<Request, Result>>();
+  /** Keys with waiting requests and no transaction, longest waiting first. */
+  readonly #line = new Set<Queue<Request, Result>>();
+  #inFlight = 0;
+  #waitingCount = 0;
+  #closed = false;
+  #sweep: NodeJS.Timeout | null = null;
+  #whenIdle: (() => void) | null = null;
+
+  constructor(
+    runBatch: (key: string, requests: Request[]) => Promise<Result[]>,
+    limits: Partial<GroupLimits> = {},
+    observer: GroupObserver = {},
+  ) {
+    this.#runBatch = runBatch;
+    this.#limits = { ...defaultGroupLimits, ...limits };
+    this.#observer = observer;
+  }
+
+  get waiting(): number {
+    return this.#waitingCount;
+  }
+
+  async submit(key: string, request: Request): Promise<Result> {
+    if (this.#closed) throw busy('The service is shutting down.');
+    let queue = this.#queues.get(key);
+    if (
+      this.#waitingCount >= this.#limits.totalLength ||
+      (queue !== undefined && queue.waiting.length >= this.#limits.queueLength)
+    ) {
+      throw busy('Too many requests wait.');
+    }
+    if (queue === undefined) {
+      queue = { key, waiting: [], running: false };
+      this.#queues.set(key, queue);
+    }
+    const { waiting } = queue;
+    const answer = new Promise<Result>((resolve, reject) => {
+      waiting.push({ request, since: performance.now(), resolve, reject });
+    });
+    this.#waitingCount += 1;
+    if (!queue.running) this.#line.add(queue);
+    this.#startNext();
+    this.#sweep ??= setInterval(() => this.#refuseOld(), 50);
+    return await answer;
+  }
+
+  /** Takes no more, and resolves when all that wait have their answer. */
+  async close(): Promise<void> {
+    this.#closed = true;
+    if (this.#waitingCount === 0 && this.#inFlight === 0) return;
+    await new Promise<void>((resolve) => {
+      this.#whenIdle = resolve;
+    });
+  }
+
+  #startNext(): void {
+    for (const queue of this.#line) {
+      if (this.#inFlight >= this.#limits.keysInFlight) return;
+      this.#line.delete(queue);
+      void this.#run(queue);
+    }
+  }
+
+  async #run(queue: Queue<Request, Result>): Promise<void> {
+    queue.running = true;
+    this.#inFlight += 1;
+    const batch = queue.waiting.splice(0, this.#limits.batchSize);
+    this.#waitingCount -= batch.length;
+    this.#observer.batch?.(batch.length, performance.now() - (batch[0]?.since ?? 0));
+    await this.#settle(queue.key, batch);
+    this.#inFlight -= 1;
+    queue.running = false;
+    // At the end of the line: whoever waited meanwhile comes first.
+    if (queue.waiting.length > 0) this.#line.add(queue);
+    else this.#queues.delete(queue.key);
+    this.#startNext();
+    this.#restIfIdle();
+  }
+
+  async #settle(key: string, batch: Waiting<Request, Result>[]): Promise<void> {
+    if (batch.length === 0) return;
+    try {
+      const results = await this.#runBatch(
+        key,
+        batch.map(({ request }) => request),
+      );
+      if (results.length !== batch.length)
+        throw new Error(`${results.length} results for ${batch.length} requests`);
+      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
+    } catch (error) {
+      const everybody = error instanceof Refusal && error.code === 'BUSY';
+      if (everybody || batch.length === 1) {
+        for (const { reject } of batch) reject(error);
+        return;
+      }
+      const half = batch.length >> 1;
+      await this.#settle(key, batch.slice(0, half));
+      await this.#settle(key, batch.slice(half));
+    }
+  }
+
+  /** Queues are in order of arrival, so only their heads need a look. */
+  #refuseOld(): void {
+    const oldest = performance.now() - this.#limits.waitMs;
+    for (const queue of this.#queues.values()) {
+      let old = 0;
+      while ((queue.waiting[old]?.since ?? Infinity) < oldest) old += 1;
+      for (const { reject } of queue.waiting.splice(0, old)) reject(busy('The request waited too long.'));
+      this.#waitingCount -= old;
+      if (queue.waiting.length === 0 && !queue.running) {
+        this.#line.delete(queue);
+        this.#queues.delete(queue.key);
+      }
+    }
+    this.#restIfIdle();
+  }
+
+  #restIfIdle(): void {
+    if (this.#waitingCount > 0) return;
+    if (this.#sweep !== null) clearInterval(this.#sweep);
+    this.#sweep = null;
+    if (this.#inFlight === 0) this.#whenIdle?.();
+  }
+}
+
+function busy(detail: string): Refusal {
+  return new Refusal('BUSY', { detail: `${detail} Nothing was written; try again.`, retryAfterSeconds: 1 });
+}

@@ -1,0 +1,133 @@
+import { statement } from '../database/statement.ts';
+import type { SplitMethod } from './split/split.ts';
+
+/**
+ * Every statement on `packets`, `packet_shares`, `grabs` and `packet_audience`.
+ * Lock order: packet, then its shares, then accounts by id.
+ */
+
+export interface PacketRow {
+  id: string;
+  sender_id: string;
+  currency: string;
+  total_amount: number;
+  share_count: number;
+  claimed_count: number;
+  claimed_amount: number;
+  split: SplitMethod;
+  min_share: number;
+  max_share: number | null;
+  seed: Buffer;
+  commitment: string;
+  greeting: string | null;
+  invited_only: 0 | 1;
+  escrow_account_id: number;
+  status: 'OPEN' | 'SOLD_OUT' | 'REFUNDED';
+  closed_by_sender: 0 | 1;
+  created_at: Date;
+  opens_at: Date;
+  expires_at: Date;
+  finished_at: Date | null;
+}
+
+const packetColumns = `id, sender_id, currency, total_amount, share_count, claimed_count, claimed_amount, split,
+   min_share, max_share, seed, commitment, greeting, invited_only, escrow_account_id, status, closed_by_sender,
+   created_at, opens_at, expires_at, finished_at`;
+
+export const findPacket = statement<PacketRow>(
+  'packet.find',
+  `SELECT ${packetColumns} FROM packets WHERE id = ?`,
+);
+
+export const lockPacket = statement<PacketRow>(
+  'packet.lock',
+  `SELECT ${packetColumns} FROM packets WHERE id = ? FOR UPDATE`,
+);
+
+/** The packet that has been due longest and that nobody works on. The index serves the order, so one row is locked. */
+export const lockDuePacket = statement<PacketRow>(
+  'packet.lock_due',
+  `SELECT ${packetColumns} FROM packets FORCE INDEX (packets_due)
+   WHERE status = 'OPEN' AND expires_at <= UTC_TIMESTAMP(3)
+   ORDER BY expires_at LIMIT 1 FOR UPDATE SKIP LOCKED`,
+);
+
+export const insertPacket = statement(
+  'packet.insert',
+  `INSERT INTO packets (id, sender_id, currency, total_amount, share_count, split, min_share, max_share, seed,
+     commitment, greeting, invited_only, escrow_account_id, created_by, created_at, opens_at, expires_at)
+   VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+);
+
+/** Stores a run of shares that follow `seq` (second value); the third is a JSON array of amounts. */
+export const insertShares = statement(
+  'packet.insert_shares',
+  `INSERT INTO packet_shares (packet_id, seq, amount)
+   SELECT ?, ? + share.position, share.amount
+   FROM JSON_TABLE(?, '$[*]' COLUMNS (position FOR ORDINALITY, amount BIGINT PATH '$')) AS share`,
+);
+
+export const insertAudience = statement(
+  'packet.insert_audience',
+  'INSERT INTO packet_audience (packet_id, user_id) VALUES ?',
+);
+
+export const findInvited = statement<{ user_id: string }>(
+  'packet.find_invited',
+  'SELECT user_id FROM packet_audience WHERE packet_id = ? AND user_id IN (?)',
+);
+
+/** The first row is the time alone: read by a statement that begins after the lock was got, so not from before the wait. */
+export const clockAndGrabs = statement<{
+  user_id: string | null;
+  seq: number | null;
+  amount: number | null;
+  at: Date;
+}>(
+  'packet.clock_and_grabs',
+  `SELECT NULL AS user_id, NULL AS seq, NULL AS amount, UTC_TIMESTAMP(3) AS at
+   UNION ALL
+   SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)`,
+);
+
+export const findGrabs = statement<{ user_id: string; seq: number; amount: number; grabbed_at: Date }>(
+  'packet.find_grabs',
+  'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)',
+);
+
+/** Shares are claimed in order of seq, so the next ones follow the counter: no index on "unclaimed" exists to churn. */
+export const nextShares = statement<{ seq: number; amount: number }>(
+  'packet.next_shares',
+  'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND seq > ? ORDER BY seq LIMIT ?',
+);
+
+export const claimShares = statement(
+  'packet.claim_shares',
+  'UPDATE packet_shares SET claimed = 1 WHERE packet_id = ? AND seq BETWEEN ? AND ? AND claimed = 0',
+);
+
+export const insertGrabs = statement(
+  'packet.insert_grabs',
+  'INSERT INTO grabs (packet_id, seq, user_id, amount, grabbed_at) VALUES ?',
+);
+
+export const countClaims = statement(
+  'packet.count_claims',
+  `UPDATE packets SET claimed_count = ?, claimed_amount = ?, status = ?, finished_at = ?
+   WHERE id = ? AND claimed_count = ? AND status = 'OPEN'`,
+);
+
+export const markRefunded = statement(
+  'packet.mark_refunded',
+  `UPDATE packets SET status = 'REFUNDED', closed_by_sender = ?, finished_at = ? WHERE id = ? AND status = 'OPEN'`,
+);
+
+export const luckiestGrab = statement<{ user_id: string; seq: number; amount: number; grabbed_at: Date }>(
+  'packet.luckiest_grab',
+  'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? ORDER BY amount DESC, seq LIMIT 1',
+);
+
+export const sharesAfter = statement<{ seq: number; amount: number }>(
+  'packet.shares_after',
+  'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND seq > ? ORDER BY seq LIMIT ?',
+);

@@ -1,0 +1,129 @@
+import type { Config } from './config.ts';
+import { Database } from './database/database.ts';
+import { statement } from './database/statement.ts';
+import { Authenticator } from './http/auth.ts';
+import type { Route } from './http/route.ts';
+import { createApp, listen, type Listening } from './http/server.ts';
+import { findKey } from './keys/keys.ts';
+import { ledgerRoutes } from './ledger/routes.ts';
+import { scrubbed, type Logger } from './observe/log.ts';
+import { Metrics } from './observe/metrics.ts';
+import type { CreateHooks } from './packet/create.ts';
+import { GrabDesk } from './packet/grab-desk.ts';
+import { sweepExpired } from './packet/refund.ts';
+import { packetRoutes } from './packet/routes.ts';
+import { participantRoutes } from './participant/routes.ts';
+import { Worker } from './worker.ts';
+
+export const version = '0.1.0';
+
+/** How often each process looks for expired packets. */
+const sweepRestMs = 1_000;
+
+export interface ServiceOptions {
+  databaseUrl: string;
+  tokenSecret: string;
+  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'>;
+  log: Logger;
+  createHooks?: CreateHooks;
+  /** Checks every answer against its schema: in tests. */
+  checkAnswers?: boolean;
+}
+
+export interface Service {
+  address: string;
+  routes: readonly Route[];
+  /** Stops taking work, finishes what waits, and closes the pool, within the deadline. */
+  close: (deadlineMs?: number) => Promise<void>;
+}
+
+const ping = statement<{ one: number }>('database.ping', 'SELECT 1 AS one');
+
+/** Every route of the service; without a service, for the OpenAPI document. */
+export function allRoutes(deps: Parameters<typeof packetRoutes>[0] & { tokenSecret: string }): Route[] {
+  return [...ledgerRoutes(deps), ...packetRoutes(deps), ...participantRoutes(deps)];
+}
+
+/** Wires the service together and serves it. The schema must be there: see `migrate`. */
+export async function startService(options: ServiceOptions): Promise<Service> {
+  const { config, log } = options;
+  const metrics = new Metrics();
+  const database = await Database.open(
+    options.databaseUrl,
+    { poolSize: config.poolSize },
+    metrics.databaseEvents(),
+  );
+  const desk = new GrabDesk(
+    database,
+    // Half of the connections at the most are for hot packets; the rest stay for everything else.
+    { keysInFlight: Math.max(1, Math.floor(config.poolSize / 2)) },
+    {
+      batch: (size, oldestWaitMs) => {
+        metrics.batchSize.observe(size);
+        metrics.batchWaitSeconds.observe(oldestWaitMs / 1000);
+      },
+      outcome: (outcome) => metrics.grabs.inc({ outcome }),
+    },
+  );
+  metrics.gauge('luckyledger_grabs_waiting', 'Grabs that wait for a transaction.', () => desk.waiting);
+  metrics.gauge('luckyledger_pool_in_use', 'Database connections in use.', () => database.admission.inside);
+  metrics.gauge(
+    'luckyledger_pool_waiting',
+    'Units that wait for a connection.',
+    () => database.admission.waiting,
+  );
+
+  const failed = (error: unknown, where: Record<string, unknown>): void => {
+    log.error('unexpected failure', { ...where, ...scrubbed(error) });
+  };
+  const createHooks: CreateHooks = {
+    splitRejected: (parameters) => void log.error('a split failed its independent check', parameters),
+    ...options.createHooks,
+  };
+  const routes = allRoutes({ database, desk, tokenSecret: options.tokenSecret, createHooks });
+  const app = createApp(routes, {
+    authenticator: new Authenticator({
+      findKey: async (id) => await findKey(database, id),
+      apiKey: config.apiKey,
+      tokenSecret: options.tokenSecret,
+    }),
+    failed: (error, route, requestId) => failed(error, { route: route.name, requestId }),
+    checkAnswers: options.checkAnswers ?? false,
+    metrics,
+    version,
+    ready: async () => ({ database: await answers(database) }),
+    log: (line) => void log.info(line),
+  });
+  const sweeper = new Worker(
+    async () => metrics.refunded.inc(await sweepExpired(database)),
+    sweepRestMs,
+    (error) => void log.warn('the sweeper failed and will try again', scrubbed(error)),
+  );
+  let listening: Listening;
+  try {
+    listening = await listen(app, config.host, config.port);
+  } catch (error) {
+    await sweeper.stop();
+    await database.close(1_000);
+    throw error;
+  }
+  return {
+    address: listening.address,
+    routes,
+    close: async (deadlineMs = 10_000) => {
+      await listening.close(deadlineMs);
+      await sweeper.stop();
+      await desk.close();
+      await database.close(deadlineMs);
+    },
+  };
+}
+
+async function answers(database: Database): Promise<boolean> {
+  try {
+    const [row] = await database.rows(ping);
+    return row?.one === 1;
+  } catch {
+    return false;
+  }
+}

@@ -1,0 +1,91 @@
+import { randomBytes } from 'node:crypto';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import { join } from 'node:path';
+import mysql from 'mysql2/promise';
+import { dbFolder, migrate, sqlStatements } from '../database/migrate.ts';
+import { provideDatabase } from './provide.ts';
+
+export interface PrivateSetUp {
+  /** Of the service's own user, which has the rights of `db/roles.sql` and no others. */
+  databaseUrl: string;
+  apiKey: string;
+  tokenSecret: string;
+  stop: () => Promise<void>;
+}
+
+interface Secrets {
+  apiKey: string;
+  tokenSecret: string;
+  servicePassword: string;
+}
+
+/** Everything that `npm start` needs when nothing is given: a database, migrated, with its roles, and secrets that stay. */
+export async function privateSetUp(
+  folder: string,
+  database: string,
+  say: (line: string) => void,
+): Promise<PrivateSetUp> {
+  const provided = await provideDatabase(folder, say);
+  try {
+    const secrets = readSecrets(folder);
+    const admin = await mysql.createConnection({ uri: provided.adminUrl });
+    try {
+      await admin.query(`CREATE DATABASE IF NOT EXISTS ${database} CHARACTER SET utf8mb4`);
+      await admin.query(`USE ${database}`);
+      const applied = await migrate(`${provided.adminUrl}/${database}`);
+      if (applied.length > 0) say(`Migrated the schema: ${applied.join(', ')}`);
+      await applyRoles(admin);
+      await giveRole(admin, `${database}_service`, secrets.servicePassword, 'luckyledger_service');
+    } finally {
+      await admin.end();
+    }
+    const url = new URL(`${provided.adminUrl}/${database}`);
+    url.username = `${database}_service`;
+    url.password = secrets.servicePassword;
+    return {
+      databaseUrl: url.href,
+      apiKey: secrets.apiKey,
+      tokenSecret: secrets.tokenSecret,
+      stop: provided.stop,
+    };
+  } catch (error) {
+    await provided.stop();
+    throw error;
+  }
+}
+
+/** Creates the three roles in the connection's database, or brings them up to date. */
+export async function applyRoles(admin: mysql.Connection): Promise<void> {
+  for (const sql of sqlStatements(await readFile(new URL('roles.sql', dbFolder), 'utf8')))
+    await admin.query(sql);
+}
+
+/** Makes a user whose rights are those of one role. Names and passwords are our own, not a caller's. */
+export async function giveRole(
+  admin: mysql.Connection,
+  user: string,
+  password: string,
+  role: string,
+): Promise<void> {
+  const [rows] = await admin.query<mysql.RowDataPacket[]>('SELECT VERSION() AS version');
+  const account = `${mysql.escape(user)}@'%'`;
+  await admin.query(`CREATE USER IF NOT EXISTS ${account} IDENTIFIED BY ${mysql.escape(password)}`);
+  await admin.query(`ALTER USER ${account} IDENTIFIED BY ${mysql.escape(password)}`);
+  await admin.query(`GRANT ${role} TO ${account}`);
+  const verb = /mariadb/i.test(String(rows[0]?.['version'])) ? 'FOR' : 'TO';
+  await admin.query(`SET DEFAULT ROLE ${role} ${verb} ${account}`);
+}
+
+function readSecrets(folder: string): Secrets {
+  const path = join(folder, 'secrets.json');
+  if (!existsSync(path)) {
+    const fresh: Secrets = {
+      apiKey: randomBytes(24).toString('base64url'),
+      tokenSecret: randomBytes(32).toString('base64url'),
+      servicePassword: randomBytes(18).toString('base64url'),
+    };
+    writeFileSync(path, `${JSON.stringify(fresh)}\n`, { mode: 0o600 });
+  }
+  return JSON.parse(readFileSync(path, 'utf8')) as Secrets;
+}

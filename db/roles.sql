@@ -22,7 +22,8 @@ GRANT SELECT, INSERT ON idempotency_keys TO luckyledger_service;
 GRANT SELECT, INSERT ON outbox_messages TO luckyledger_service;
 GRANT SELECT ON schema_migrations TO luckyledger_service;
 -- … and changes only these columns. Nothing may change or delete a transfer or a grab.
-GRANT UPDATE (balance) ON accounts TO luckyledger_service;
+-- (accounts as a whole: MariaDB wants more than one column's right for INSERT … ON DUPLICATE KEY UPDATE)
+GRANT UPDATE ON accounts TO luckyledger_service;
 GRANT UPDATE (claimed_count, claimed_amount, status, closed_by_sender, finished_at) ON packets TO luckyledger_service;
 GRANT UPDATE (claimed) ON packet_shares TO luckyledger_service;
 GRANT UPDATE (revoked_at) ON api_keys TO luckyledger_service;

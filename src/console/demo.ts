@@ -54,7 +54,10 @@ async function play(api: string, apiKey: string): Promise<void> {
       },
       body: JSON.stringify(body),
     });
-    return { status: response.status, body: await response.json() };
+    const answer: unknown = await response.json();
+    if (![200, 201, 410].includes(response.status))
+      throw new Error(`${path} answered ${JSON.stringify(answer)}`);
+    return { status: response.status, body: answer };
   };
   await call('/accounts/xiaoming/deposits', { amount: totalFen, reference: `demo-${run}` });
   const created = await call('/packets', {

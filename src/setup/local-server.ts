@@ -30,6 +30,8 @@ interface ServerState {
   port: number;
   password: string;
   pid: number | null;
+  /** The process that started it and will end it. */
+  owner: number | null;
 }
 
 const startWaitMs = 60_000;
@@ -62,7 +64,12 @@ export async function privateServer(
   const adminUrl = `mysql://root:${state.password}@127.0.0.1:${state.port}`;
   if (await logsIn(adminUrl)) {
     say(`Using the private ${where}`);
-    return { adminUrl, description: where, stop: async () => {} };
+    const { owner, pid } = state;
+    // Its owner was killed and left it behind: whoever comes next ends it.
+    const orphaned = pid !== null && (owner === null || !isAlive(owner));
+    if (!orphaned) return { adminUrl, description: where, stop: async () => {} };
+    writeState(home, { ...state, owner: process.pid });
+    return { adminUrl, description: where, stop: async () => await stopServer(home, state, pid) };
   }
   // One that still starts or shuts down holds the data; two servers on one folder must not be.
   await gone(state.pid, home, stopWaitMs);
@@ -93,6 +100,7 @@ async function newState(home: string, engine: ServerBinary['engine']): Promise<S
     port: await freePort(),
     password: randomBytes(18).toString('base64url'),
     pid: null,
+    owner: null,
   };
   writeState(home, state);
   return state;
@@ -133,12 +141,14 @@ function initialise(
   }
   const init = join(home, 'init.sql');
   // Runs at each start: sets the password that the state holds.
-  const root = binary.engine === 'mysql' ? 'caching_sha2_password' : 'mysql_native_password';
-  const secret = binary.engine === 'mysql' ? `WITH ${root} BY` : 'BY';
+  const secret = binary.engine === 'mysql' ? 'WITH caching_sha2_password BY' : 'BY';
   writeFileSync(
     init,
-    `CREATE USER IF NOT EXISTS 'root'@'127.0.0.1' IDENTIFIED ${secret} '${state.password}';\n` +
+    // MariaDB's initialiser has made root@127.0.0.1 without a password, and an anonymous user.
+    `DROP USER IF EXISTS ''@'localhost';\n` +
+      `CREATE USER IF NOT EXISTS 'root'@'127.0.0.1';\n` +
       `GRANT ALL ON *.* TO 'root'@'127.0.0.1' WITH GRANT OPTION;\n` +
+      `ALTER USER 'root'@'127.0.0.1' IDENTIFIED ${secret} '${state.password}';\n` +
       `ALTER USER 'root'@'localhost' IDENTIFIED ${secret} '${state.password}';\n`,
     { mode: 0o600 },
   );
@@ -178,7 +188,7 @@ async function launch(home: string, binary: ServerBinary, state: ServerState): P
     ended = true;
   });
   const pid = child.pid ?? 0;
-  writeState(home, { ...state, pid });
+  writeState(home, { ...state, pid, owner: process.pid });
   const adminUrl = `mysql://root:${state.password}@127.0.0.1:${state.port}`;
   const deadline = Date.now() + startWaitMs;
   while (!(await logsIn(adminUrl))) {
@@ -196,7 +206,7 @@ async function launch(home: string, binary: ServerBinary, state: ServerState): P
 async function stopServer(home: string, state: ServerState, pid: number): Promise<void> {
   if (isServer(pid, home)) process.kill(pid, 'SIGTERM');
   await gone(pid, home, stopWaitMs);
-  writeState(home, { ...state, pid: null });
+  writeState(home, { ...state, pid: null, owner: null });
 }
 
 /** Waits until that server has ended; kills it when it does not. */
@@ -211,15 +221,20 @@ async function gone(pid: number | null, home: string, waitMs: number): Promise<v
 
 /** Whether this process is alive and is the server of this folder: a number may have been given to another since. */
 function isServer(pid: number, home: string): boolean {
-  try {
-    process.kill(pid, 0);
-  } catch {
-    return false;
-  }
+  if (!isAlive(pid)) return false;
   const commandLine = `/proc/${pid}/cmdline`;
   if (existsSync(commandLine)) return readFileSync(commandLine, 'utf8').includes(join(home, 'data'));
   const told = spawnSync('ps', ['-o', 'command=', '-p', String(pid)], { encoding: 'utf8' });
   return told.stdout.includes(join(home, 'data'));
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    process.kill(pid, 0);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 async function logsIn(adminUrl: string): Promise<boolean> {

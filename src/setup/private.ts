@@ -61,7 +61,10 @@ export async function applyRoles(admin: mysql.Connection): Promise<void> {
     await admin.query(sql);
 }
 
-/** Makes a user whose rights are those of one role. Names and passwords are our own, not a caller's. */
+/**
+ * Makes a user whose rights are those of one role. Names and passwords are our own, not a caller's. It is made for
+ * `localhost` too: where a server has an anonymous user there, that one would come before `%`.
+ */
 export async function giveRole(
   admin: mysql.Connection,
   user: string,
@@ -69,12 +72,14 @@ export async function giveRole(
   role: string,
 ): Promise<void> {
   const [rows] = await admin.query<mysql.RowDataPacket[]>('SELECT VERSION() AS version');
-  const account = `${mysql.escape(user)}@'%'`;
-  await admin.query(`CREATE USER IF NOT EXISTS ${account} IDENTIFIED BY ${mysql.escape(password)}`);
-  await admin.query(`ALTER USER ${account} IDENTIFIED BY ${mysql.escape(password)}`);
-  await admin.query(`GRANT ${role} TO ${account}`);
   const verb = /mariadb/i.test(String(rows[0]?.['version'])) ? 'FOR' : 'TO';
-  await admin.query(`SET DEFAULT ROLE ${role} ${verb} ${account}`);
+  for (const host of ['%', 'localhost']) {
+    const account = `${mysql.escape(user)}@'${host}'`;
+    await admin.query(`CREATE USER IF NOT EXISTS ${account} IDENTIFIED BY ${mysql.escape(password)}`);
+    await admin.query(`ALTER USER ${account} IDENTIFIED BY ${mysql.escape(password)}`);
+    await admin.query(`GRANT ${role} TO ${account}`);
+    await admin.query(`SET DEFAULT ROLE ${role} ${verb} ${account}`);
+  }
 }
 
 function readSecrets(folder: string): Secrets {

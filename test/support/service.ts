@@ -1,14 +1,14 @@
-import { readFile } from 'node:fs/promises';
 import { randomBytes } from 'node:crypto';
 import { assert } from 'chai';
 import mysql from 'mysql2/promise';
 import { Database, type DatabaseEvents, type DatabaseLimits } from '../../src/database/database.ts';
-import { dbFolder, migrate, sqlStatements } from '../../src/database/migrate.ts';
+import { migrate } from '../../src/database/migrate.ts';
 import { deposit } from '../../src/ledger/move.ts';
 import { createPacket, keyOnly, type CreateHooks, type NewPacket } from '../../src/packet/create.ts';
 import { GrabDesk } from '../../src/packet/grab-desk.ts';
 import type { GrabOutcome } from '../../src/packet/packet.ts';
 import { reconcile } from '../../src/reconcile/reconcile.ts';
+import { applyRoles, giveRole } from '../../src/setup/private.ts';
 import { adminUrl } from './engine.ts';
 
 /**
@@ -45,8 +45,7 @@ export class TestBooks {
     await admin.query(`USE ${name}`);
     root.pathname = `/${name}`;
     await migrate(root.href);
-    for (const sql of sqlStatements(await readFile(new URL('roles.sql', dbFolder), 'utf8')))
-      await admin.query(sql);
+    await applyRoles(admin);
     const service = await userWithRole(admin, root, name, 'luckyledger_service');
     const database = await Database.open(service, limits, events);
     return new TestBooks(database, admin, { service, admin: root.href }, name);
@@ -128,11 +127,11 @@ export class TestBooks {
     await Promise.all(this.#desks.map(async (desk) => await desk.close()));
     await Promise.all([this.database, ...this.#others].map(async (database) => await database.close(5_000)));
     await this.admin.query(`DROP DATABASE ${this.#name}`);
-    const users = await this.query<{ user: string }>(
-      'SELECT User AS user FROM mysql.user WHERE User LIKE ?',
+    const users = await this.query<{ user: string; host: string }>(
+      'SELECT User AS user, Host AS host FROM mysql.user WHERE User LIKE ?',
       [`${this.#name}%`],
     );
-    for (const { user } of users) await this.admin.query('DROP USER ?@?', [user, '%']);
+    for (const { user, host } of users) await this.admin.query('DROP USER ?@?', [user, host]);
     await this.admin.end();
   }
 }
@@ -195,6 +194,7 @@ async function connect(address: URL): Promise<mysql.Connection> {
   });
 }
 
+/** The URL of a new user that has this role and nothing else. */
 async function userWithRole(
   admin: mysql.Connection,
   root: URL,
@@ -203,11 +203,7 @@ async function userWithRole(
 ): Promise<string> {
   const user = `${database}_${role.slice('luckyledger_'.length, 'luckyledger_'.length + 3)}`;
   const password = randomBytes(12).toString('hex');
-  const [[version]] = (await admin.query('SELECT VERSION() AS v')) as unknown as [[{ v: string }]];
-  await admin.query(`CREATE USER IF NOT EXISTS '${user}'@'%' IDENTIFIED BY '${password}'`);
-  await admin.query(`GRANT ${role} TO '${user}'@'%'`);
-  const verb = /mariadb/i.test(version.v) ? 'FOR' : 'TO';
-  await admin.query(`SET DEFAULT ROLE ${role} ${verb} '${user}'@'%'`);
+  await giveRole(admin, user, password, role);
   const url = new URL(root.href);
   url.username = user;
   url.password = password;

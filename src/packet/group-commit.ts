@@ -41,7 +41,7 @@ export interface GroupObserver {
 /**
  * Group commit: requests for one key that arrive while a transaction for that key is running wait together and go
  * into the next one. There is no timer on the way in: an idle key's request starts at once, alone, in a batch of
- * one. Keys that have work stand in one line and each gets one batch per turn, so a hot key starves no other.
+ * one (with whoever arrives in the same turn of the event loop). Keys that have work stand in one line and each gets one batch per turn, so a hot key starves no other.
  *
  * `runBatch` gets the key and its requests in order of arrival, and returns their results in that order. When it
  * throws a BUSY, the whole batch is told so. Any other error splits the batch in halves until the one bad request
@@ -59,6 +59,7 @@ export class GroupCommit<Request, Result> {
   #inFlight = 0;
   #waitingCount = 0;
   #closed = false;
+  #startScheduled = false;
   #sweep: NodeJS.Timeout | null = null;
   #whenIdle: (() => void) | null = null;
 
@@ -95,7 +96,7 @@ export class GroupCommit<Request, Result> {
     });
     this.#waitingCount += 1;
     if (!queue.running) this.#line.add(queue);
-    this.#startNext();
+    this.#startSoon();
     this.#sweep ??= setInterval(() => this.#refuseOld(), 50);
     return await answer;
   }
@@ -106,6 +107,19 @@ export class GroupCommit<Request, Result> {
     if (this.#waitingCount === 0 && this.#inFlight === 0) return;
     await new Promise<void>((resolve) => {
       this.#whenIdle = resolve;
+    });
+  }
+
+  /**
+   * At the end of this turn of the event loop, so that requests which arrive in the same turn share a transaction.
+   * Starting within `submit` made batches of 1 and 63 take turns where 64 callers each wait for their answer.
+   */
+  #startSoon(): void {
+    if (this.#startScheduled || this.#line.size === 0) return;
+    this.#startScheduled = true;
+    setImmediate(() => {
+      this.#startScheduled = false;
+      this.#startNext();
     });
   }
 
@@ -129,7 +143,7 @@ export class GroupCommit<Request, Result> {
     // At the end of the line: whoever waited meanwhile comes first.
     if (queue.waiting.length > 0) this.#line.add(queue);
     else this.#queues.delete(queue.key);
-    this.#startNext();
+    this.#startSoon();
     this.#restIfIdle();
   }
 

@@ -1,0 +1,60 @@
+import type { Database } from '../../src/database/database.ts';
+import { statement } from '../../src/database/statement.ts';
+import { ensureAccount, post } from '../../src/ledger/post.ts';
+import { append } from '../../src/outbox/append.ts';
+
+/**
+ * The peer: one transaction for each grab, as careful people write it. A free share is taken with SKIP LOCKED, so
+ * claimers do not wait for each other there; the same tables, ledger, wallets, counters and outbox are written.
+ * What must be shared (the packet's counters, the escrow) comes last, so that its locks are held briefly.
+ */
+const findPacket = statement<{ escrow_account_id: number; currency: string; now: Date }>(
+  'peer.find_packet',
+  'SELECT escrow_account_id, currency, UTC_TIMESTAMP(3) AS now FROM packets WHERE id = ? AND expires_at > UTC_TIMESTAMP(3)',
+);
+const takeShare = statement<{ seq: number; amount: number }>(
+  'peer.take_share',
+  'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND claimed = 0 ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED',
+);
+const markShare = statement(
+  'peer.mark_share',
+  'UPDATE packet_shares SET claimed = 1 WHERE packet_id = ? AND seq = ? AND claimed = 0',
+);
+const insertGrab = statement(
+  'peer.insert_grab',
+  'INSERT INTO grabs (packet_id, seq, user_id, amount, grabbed_at) VALUES (?, ?, ?, ?, ?)',
+);
+const count = statement(
+  'peer.count',
+  `UPDATE packets SET finished_at = IF(claimed_count + 1 = share_count, ?, NULL),
+     status = IF(claimed_count + 1 = share_count, 'SOLD_OUT', 'OPEN'),
+     claimed_amount = claimed_amount + ?, claimed_count = claimed_count + 1 WHERE id = ?`,
+);
+
+export async function grabOneByOne(database: Database, packetId: string, userId: string): Promise<boolean> {
+  return await database.withTransaction('peer.grab', async (tx) => {
+    const [packet] = await tx.rows(findPacket, [packetId]);
+    if (packet === undefined) return false;
+    const [share] = await tx.rows(takeShare, [packetId]);
+    if (share === undefined) return false;
+    const { affectedRows } = await tx.change(markShare, [packetId, share.seq]);
+    if (affectedRows !== 1) throw new Error('the share was taken under its lock');
+    await tx.change(insertGrab, [packetId, share.seq, userId, share.amount, packet.now]);
+    const wallet = await ensureAccount(tx, userId, packet.currency, 'wallet');
+    const posting = {
+      debitAccountId: packet.escrow_account_id,
+      creditAccountId: wallet,
+      amount: share.amount,
+      reason: 'grab' as const,
+      reference: `${packetId}:${share.seq}`,
+    };
+    await append(
+      tx,
+      [{ topic: 'packet.grabbed', subjectId: packetId, seqs: { first: share.seq, last: share.seq } }],
+      packet.now,
+    );
+    await tx.change(count, [packet.now, share.amount, packetId]);
+    await post(tx, packet.currency, [posting], packet.now);
+    return true;
+  });
+}

@@ -36,6 +36,8 @@ export const defaultLimits: DatabaseLimits = {
 export interface DatabaseEvents {
   retried?: (unit: string, cause: string) => void;
   finished?: (unit: string, seconds: number, outcome: 'committed' | 'rolled_back') => void;
+  /** Called before each statement of a transaction with its text; what it throws, the statement throws. For fault tests. */
+  before?: (sql: string, connection: PoolConnection) => Promise<void>;
 }
 
 /** Runs named statements in one transaction. Made by `withTransaction` only; a function that writes takes one. */
@@ -60,6 +62,7 @@ interface Connected {
   connection: PoolConnection;
   /** Rejects when the deadline passes; every statement races it, as a destroyed connection never answers. */
   expired: Promise<never>;
+  before: DatabaseEvents['before'];
 }
 
 const sessionSql = (lockWaitMs: number): string =>
@@ -257,7 +260,7 @@ export class Database implements Db {
       });
       // Nobody may be racing at the moment when it rejects.
       expired.catch(() => {});
-      const connected = { connection, expired };
+      const connected = { connection, expired, before: this.#events.before };
       let clean = false;
       try {
         const result = await work(connected);
@@ -297,10 +300,11 @@ async function readRows<Row>(
 
 /** One statement, one answer, or the deadline. */
 async function exchange(
-  { connection, expired }: Connected,
+  { connection, expired, before }: Connected,
   sql: string,
   values: readonly Bound[],
 ): Promise<unknown> {
+  if (before !== undefined) await before(sql, connection);
   const [answer] = await Promise.race([connection.query(sql, values as unknown[]), expired]);
   return answer;
 }

@@ -77,7 +77,7 @@ export const findInvited = statement<{ user_id: string }>(
   'SELECT user_id FROM packet_audience WHERE packet_id = ? AND user_id IN (?)',
 );
 
-/** The first row is the time alone: read by a statement that begins after the lock was got, so not from before the wait. */
+/** The first row is the time alone: read by a statement that begins after the lock was got, so not from before the wait. The casts keep MariaDB from making text of a NULL column. */
 export const clockAndGrabs = statement<{
   user_id: string | null;
   seq: number | null;
@@ -85,9 +85,9 @@ export const clockAndGrabs = statement<{
   at: Date;
 }>(
   'packet.clock_and_grabs',
-  `SELECT NULL AS user_id, NULL AS seq, NULL AS amount, UTC_TIMESTAMP(3) AS at
+  `SELECT NULL AS user_id, CAST(NULL AS SIGNED) AS seq, CAST(NULL AS SIGNED) AS amount, UTC_TIMESTAMP(3) AS at
    UNION ALL
-   SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)`,
+   SELECT user_id, CAST(seq AS SIGNED), amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)`,
 );
 
 export const findGrabs = statement<{ user_id: string; seq: number; amount: number; grabbed_at: Date }>(

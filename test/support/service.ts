@@ -7,6 +7,7 @@ import { deposit } from '../../src/ledger/move.ts';
 import { createPacket, keyOnly, type CreateHooks, type NewPacket } from '../../src/packet/create.ts';
 import { GrabDesk } from '../../src/packet/grab-desk.ts';
 import type { GrabOutcome } from '../../src/packet/packet.ts';
+import { closePacket } from '../../src/packet/refund.ts';
 import { reconcile } from '../../src/reconcile/reconcile.ts';
 import { applyRoles, giveRole } from '../../src/setup/private.ts';
 import { adminUrl } from './engine.ts';
@@ -97,6 +98,10 @@ export class TestBooks {
       hooks,
     );
     return (body as { id: string }).id;
+  }
+
+  async closePacket(packetId: string): Promise<void> {
+    await closePacket(this.database, packetId, () => {});
   }
 
   async query<Row>(sql: string, values: unknown[] = []): Promise<Row[]> {

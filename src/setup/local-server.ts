@@ -119,10 +119,10 @@ function initialise(
   const draft = join(home, 'data.new');
   rmSync(draft, { recursive: true, force: true });
   mkdirSync(draft, { mode: 0o750 });
-  own(draft);
+  own(home, draft);
   const [program, args] =
     binary.installer === null
-      ? [binary.server, ['--no-defaults', '--initialize-insecure', ...asUser(), `--datadir=${draft}`]]
+      ? [binary.server, ['--no-defaults', '--initialize-insecure', ...asUser(home), `--datadir=${draft}`]]
       : [
           binary.installer,
           [
@@ -130,7 +130,7 @@ function initialise(
             '--force',
             '--skip-name-resolve',
             '--skip-test-db',
-            ...asUser(),
+            ...asUser(home),
             `--datadir=${draft}`,
             '--auth-root-authentication-method=normal',
           ],
@@ -152,7 +152,7 @@ function initialise(
       `ALTER USER 'root'@'localhost' IDENTIFIED ${secret} '${state.password}';\n`,
     { mode: 0o600 },
   );
-  own(init);
+  own(home, init);
   renameSync(draft, data);
 }
 
@@ -160,12 +160,12 @@ async function launch(home: string, binary: ServerBinary, state: ServerState): P
   const logPath = join(home, 'server.log');
   const log = openSync(logPath, 'a');
   const socket = `/tmp/luckyledger-${state.port}.sock`;
-  const own = binary.engine === 'mysql' ? ['--mysqlx=OFF', '--secure-file-priv=NULL'] : [];
+  const engineOptions = binary.engine === 'mysql' ? ['--mysqlx=OFF', '--secure-file-priv=NULL'] : [];
   const child = spawn(
     binary.server,
     [
       '--no-defaults',
-      ...asUser(),
+      ...asUser(home),
       `--datadir=${join(home, 'data')}`,
       `--port=${state.port}`,
       '--bind-address=127.0.0.1',
@@ -175,7 +175,7 @@ async function launch(home: string, binary: ServerBinary, state: ServerState): P
       `--pid-file=${join(home, 'data', 'server.pid')}`,
       `--init-file=${join(home, 'init.sql')}`,
       '--max-connections=300',
-      ...own,
+      ...engineOptions,
     ],
     { stdio: ['ignore', log, log], detached: true },
   );
@@ -248,10 +248,21 @@ async function logsIn(adminUrl: string): Promise<boolean> {
   }
 }
 
-/** A server refuses to run as root unless told to, and should not: `mysql` is what its package made. */
-function asUser(): string[] {
+/**
+ * A server refuses to run as root unless told to, and should not: `mysql` is what its package made. But a clone
+ * under a closed home folder is out of that user's reach; then the server runs as root, who owns the folder.
+ */
+function asUser(home: string): string[] {
   if (process.getuid?.() !== 0) return [];
-  return [`--user=${mysqlIds() === null ? 'root' : 'mysql'}`];
+  return [`--user=${reachableIds(home) === null ? 'root' : 'mysql'}`];
+}
+
+/** The ids of the user `mysql`, if there is one and it can reach this folder. */
+function reachableIds(home: string): { uid: number; gid: number } | null {
+  const ids = mysqlIds();
+  if (ids === null) return null;
+  const reaches = spawnSync('test', ['-x', home], { ...ids }).status === 0;
+  return reaches ? ids : null;
 }
 
 function mysqlIds(): { uid: number; gid: number } | null {
@@ -260,8 +271,8 @@ function mysqlIds(): { uid: number; gid: number } | null {
   return uid.status === 0 ? { uid: Number(uid.stdout), gid: Number(gid.stdout) } : null;
 }
 
-function own(path: string): void {
-  const ids = process.getuid?.() === 0 ? mysqlIds() : null;
+function own(home: string, path: string): void {
+  const ids = process.getuid?.() === 0 ? reachableIds(home) : null;
   if (ids !== null) chownSync(path, ids.uid, ids.gid);
 }
 

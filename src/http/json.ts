@@ -3,6 +3,8 @@ import { shownKey, unknownField } from './faults.ts';
 
 /** How deep arrays and objects may be nested. */
 const maxDepth = 32;
+/** A body with more faults than these is hostile; the scan goes on without noting them. */
+const maxFaults = 1_000;
 
 /** An object or array that the scan is inside of. */
 interface Frame {
@@ -116,6 +118,7 @@ class Scan {
   }
 
   #fault(message: string): void {
+    if (this.#faults.length === maxFaults) return;
     const steps = this.#frames.map(({ key }) => (typeof key === 'string' ? shownKey(key) : String(key)));
     this.#faults.push({ path: [this.#root, ...steps].join('.'), message });
   }

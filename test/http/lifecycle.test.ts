@@ -87,7 +87,9 @@ describe('closing the server', () => {
     // The server has read the head and waits for the rest of the body.
     const [data] = (await once(socket, 'data')) as [Buffer];
     assert.include(data.toString(), '100 Continue');
+    const logged = door.nextLine();
     socket.destroy();
+    await logged;
     await door.close(5_000);
     assert.isEmpty(door.failures);
     assert.isEmpty(door.reached);

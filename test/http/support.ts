@@ -47,18 +47,16 @@ export class Door {
   readonly lines: Record<string, unknown>[];
   readonly failures: unknown[];
   readonly reached: unknown[];
+  readonly #seen: Seen;
 
-  private constructor(
-    listening: Listening,
-    routes: readonly Route[],
-    seen: Pick<Door, 'lines' | 'failures' | 'reached'>,
-  ) {
+  private constructor(listening: Listening, routes: readonly Route[], seen: Seen) {
     this.#listening = listening;
     this.address = listening.address;
     this.routes = routes;
     this.lines = seen.lines;
     this.failures = seen.failures;
     this.reached = seen.reached;
+    this.#seen = seen;
   }
 
   static async open(
@@ -68,6 +66,7 @@ export class Door {
     const lines: Record<string, unknown>[] = [];
     const failures: unknown[] = [];
     const reached: unknown[] = [];
+    const seen = { lines, failures, reached, onLine: (): void => {} };
     const routes = [...fakeRoutes(reached), ...more];
     const app = createApp(routes, {
       authenticator: new Authenticator({
@@ -81,9 +80,12 @@ export class Door {
       metrics: new Metrics(),
       version: '1.2.3',
       ready,
-      log: (line) => void lines.push(line),
+      log: (line) => {
+        lines.push(line);
+        seen.onLine();
+      },
     });
-    return new Door(await listen(app, '127.0.0.1', 0), routes, { lines, failures, reached });
+    return new Door(await listen(app, '127.0.0.1', 0), routes, seen);
   }
 
   /** A call with the key of the environment, a JSON type and an idempotency key, unless `init` says otherwise. */
@@ -114,9 +116,21 @@ export class Door {
     });
   }
 
+  /** Resolves when the next request has been logged. */
+  async nextLine(): Promise<void> {
+    await new Promise<void>((resolve) => (this.#seen.onLine = resolve));
+  }
+
   async close(deadlineMs = 1_000): Promise<void> {
     await this.#listening.close(deadlineMs);
   }
+}
+
+interface Seen {
+  lines: Record<string, unknown>[];
+  failures: unknown[];
+  reached: unknown[];
+  onLine: () => void;
 }
 
 export interface CallInit {

@@ -1,19 +1,16 @@
-import { randomBytes } from 'node:crypto';
 import express, { type Express, type NextFunction, type Request, type Response } from 'express';
 import helmet from 'helmet';
 import { groupBy } from '../group-by.ts';
 import { Refusal } from '../refusal.ts';
 import { readBody } from './body.ts';
-import { handle, refusalOf, refuse, type HandleDeps, type RawAnswer } from './handle.ts';
+import { handle, refusalOf, refuse, type HandleDeps } from './handle.ts';
+import { begin, respond, type Begun, type RespondDeps } from './respond.ts';
 import type { Route } from './route.ts';
 import { addSystemRoutes, systemPaths, type SystemDeps } from './system-routes.ts';
 
 export { listen, type Listening } from './lifecycle.ts';
 
-export interface ServerDeps extends HandleDeps, SystemDeps {
-  /** One structured line for each request. */
-  log: (line: Record<string, unknown>) => void;
-}
+export type ServerDeps = HandleDeps & SystemDeps & RespondDeps;
 
 /** Serves every route, and what operators and readers need, on express. */
 export function createApp(routes: readonly Route[], deps: ServerDeps): Express {
@@ -23,7 +20,7 @@ export function createApp(routes: readonly Route[], deps: ServerDeps): Express {
   // The pipeline parses the query itself: the parsers of express would make objects of it.
   app.set('query parser', false);
   app.use(securityHeaders());
-  app.use(begin);
+  app.use(receive);
   addSystemRoutes(app, routes, deps);
   for (const route of routes) addRoute(app, route, deps);
   addFallbacks(app, routes, deps);
@@ -51,22 +48,25 @@ function securityHeaders(): ReturnType<typeof helmet> {
   });
 }
 
-/** Names the request and starts its clock. Refuses a path that is not ASCII: its bytes would be read as Latin-1. */
-function begin(request: Request, response: Response, next: NextFunction): void {
-  const given = request.get('x-request-id');
-  const requestId =
-    given !== undefined && /^[A-Za-z0-9._-]{1,128}$/.test(given) ? given : randomBytes(12).toString('hex');
-  response.locals['requestId'] = requestId;
-  response.locals['startedMs'] = performance.now();
-  response.set({ 'x-request-id': requestId, 'cache-control': 'no-store' });
+/** Names the request. Refuses a path that is not ASCII: its bytes would be read as Latin-1. */
+function receive(request: Request, response: Response, next: NextFunction): void {
+  const begun = begin(request.method, request.get('x-request-id'));
+  response.locals['begun'] = begun;
+  // For the pages that express answers itself; routes say so again.
+  response.set({ 'x-request-id': begun.requestId, 'cache-control': 'no-store' });
   if (!/^[\x21-\x7e]*$/.test(request.url)) throw badPath();
   next();
+}
+
+function begunOf(response: Response): Begun {
+  return response.locals['begun'] as Begun;
 }
 
 function addRoute(app: Express, route: Route, deps: ServerDeps): void {
   const path = route.path.replaceAll(/\{(\w+)\}/g, ':$1');
   const verb = route.method.toLowerCase() as 'get' | 'post' | 'patch' | 'delete';
   app[verb](path, async (request: Request, response: Response) => {
+    const begun = begunOf(response);
     const questionMark = request.url.indexOf('?');
     const answer = await handle(
       route,
@@ -75,11 +75,11 @@ function addRoute(app: Express, route: Route, deps: ServerDeps): void {
         query: questionMark === -1 ? '' : request.url.slice(questionMark + 1),
         header: (name) => request.get(name),
         readBody: async (limitBytes) => await readBody(request, limitBytes),
-        requestId: requestIdOf(response),
+        requestId: begun.requestId,
       },
       deps,
     );
-    finish(deps, request, response, { route, answer });
+    respond(deps, begun, response, route, answer);
   });
 }
 
@@ -92,16 +92,15 @@ function addFallbacks(app: Express, routes: readonly Route[], deps: ServerDeps):
       allow === undefined
         ? new Refusal('NOT_FOUND', { detail: 'There is no such path. See /docs.' })
         : new Refusal('METHOD_NOT_ALLOWED', { detail: `Allowed here: ${allow}.`, extra: { allow } });
-    finish(deps, request, response, { route: null, answer: refuse(refusal, requestIdOf(response)) });
+    const begun = begunOf(response);
+    respond(deps, begun, response, null, refuse(refusal, begun.requestId));
   });
   // express knows an error handler by its four parameters.
-  app.use((error: unknown, request: Request, response: Response, _next: NextFunction) => {
-    const requestId = requestIdOf(response);
-    // express decodes parameters before any route runs.
-    const refusal =
-      error instanceof URIError ? badPath() : refusalOf(error, { name: 'none' }, requestId, deps);
+  app.use((error: unknown, _request: Request, response: Response, _next: NextFunction) => {
+    const begun = begunOf(response);
+    const refusal = refusalOfExpress(error) ?? refusalOf(error, { name: 'none' }, begun.requestId, deps);
     if (response.headersSent) response.destroy();
-    else finish(deps, request, response, { route: null, answer: refuse(refusal, requestId) });
+    else respond(deps, begun, response, null, refuse(refusal, begun.requestId));
   });
 }
 
@@ -119,44 +118,18 @@ function allowedMethods(routes: readonly Route[]): (path: string) => string | un
   return (path) => patterns.find(({ pattern }) => pattern.test(path))?.allow;
 }
 
+/** What express blames on the caller, or null: parameters that it cannot decode, and odd `Range` or `If-Match` headers. */
+function refusalOfExpress(error: unknown): Refusal | null {
+  if (error instanceof URIError) return badPath();
+  const status =
+    typeof error === 'object' && error !== null && 'status' in error ? Number(error.status) : 500;
+  if (!(status >= 400 && status < 500)) return null;
+  return new Refusal('INVALID_REQUEST', { detail: 'The headers ask for what cannot be given.' });
+}
+
 function badPath(): Refusal {
   return new Refusal('INVALID_REQUEST', {
     detail: 'Nothing was written. Correct the faults and repeat.',
     faults: [{ path: 'path', message: 'is not percent-encoded UTF-8' }],
   });
-}
-
-/** Sends the answer, and tells the log and the metrics of it. */
-function finish(
-  deps: ServerDeps,
-  request: Request,
-  response: Response,
-  { route, answer }: { route: Route | null; answer: RawAnswer },
-): void {
-  if (!response.destroyed) {
-    response.status(answer.status).set(answer.headers);
-    // Not `send`: it would guess a charset, and a string goes out as UTF-8 anyway.
-    response.end(answer.body);
-  }
-  const name = route?.name ?? 'none';
-  const ms = performance.now() - Number(response.locals['startedMs']);
-  deps.metrics.requests.inc({ route: name, status: String(answer.status) });
-  deps.metrics.requestSeconds.observe({ route: name }, ms / 1000);
-  deps.log({
-    message: 'request',
-    route: name,
-    method: request.method,
-    // The template, not the path: paths hold user ids.
-    path: route?.path ?? null,
-    status: answer.status,
-    ms: Math.round(ms * 10) / 10,
-    requestId: requestIdOf(response),
-    clientId: answer.clientId,
-    ...(answer.code === null ? {} : { code: answer.code }),
-  });
-}
-
-function requestIdOf(response: Response): string {
-  const id: unknown = response.locals['requestId'];
-  return typeof id === 'string' ? id : 'none';
 }

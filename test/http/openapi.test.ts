@@ -1,7 +1,7 @@
 import { assert } from 'chai';
 import { openApiDocument } from '../../src/http/openapi.ts';
 import { problems } from '../../src/http/problem.ts';
-import { Door } from './support.ts';
+import { Door, problemIn } from './support.ts';
 
 interface Parameter {
   name: string;
@@ -126,6 +126,14 @@ describe('the pages without a key', () => {
       assert.isNotEmpty(await asset.text());
     }
     assert.notMatch(html, /<script>|\son\w+=|<style/);
+  });
+
+  it('blames odd conditions on the caller, not on itself', async () => {
+    for (const headers of [{ range: 'bytes=99999999-' }, { 'if-match': '"x"' }]) {
+      const answer = await door.call('GET', '/docs/swagger-ui.css', { headers });
+      assert.equal(problemIn(answer).code, 'INVALID_REQUEST');
+    }
+    assert.isEmpty(door.failures);
   });
 
   it('tells that it lives, and whether it is ready', async () => {

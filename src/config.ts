@@ -4,19 +4,20 @@ import { z } from 'zod';
 
 const port = z.coerce.number().int().min(0).max(65_535);
 
+const databaseUrl = z
+  .string()
+  .refine(
+    (text) => /^(mysql|mariadb):\/\//.test(text) && URL.canParse(text),
+    'must look like mysql://user:password@host:3306/database',
+  );
+
 const schema = z.object({
-  DATABASE_URL: z
-    .string()
-    .regex(/^(mysql|mariadb):\/\//, 'must look like mysql://user:password@host:3306/database')
-    .optional(),
-  MIGRATE_DATABASE_URL: z
-    .string()
-    .regex(/^(mysql|mariadb):\/\//, 'must look like mysql://user:password@host:3306/database')
-    .optional(),
+  DATABASE_URL: databaseUrl.optional(),
+  MIGRATE_DATABASE_URL: databaseUrl.optional(),
   HOST: z.string().default('127.0.0.1'),
   PORT: port.default(8080),
-  API_KEY: z.string().min(8, 'must have at least 8 characters').optional(),
-  TOKEN_SECRET: z.string().min(16, 'must have at least 16 characters').optional(),
+  API_KEY: z.string().optional(),
+  TOKEN_SECRET: z.string().optional(),
   POOL_SIZE: z.coerce.number().int().min(2).max(500).default(16),
   LOG_LEVEL: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
@@ -45,8 +46,8 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
   }
   const values = result.data;
   return {
-    databaseUrl: values.DATABASE_URL ?? null,
-    migrateDatabaseUrl: values.MIGRATE_DATABASE_URL ?? null,
+    databaseUrl: withDatabase(values.DATABASE_URL),
+    migrateDatabaseUrl: withDatabase(values.MIGRATE_DATABASE_URL),
     host: values.HOST,
     port: values.PORT,
     apiKey: values.API_KEY ?? null,
@@ -54,4 +55,12 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     poolSize: values.POOL_SIZE,
     logLevel: values.LOG_LEVEL,
   };
+}
+
+/** A URL that names no database means `luckyledger`. */
+function withDatabase(text: string | undefined): string | null {
+  if (text === undefined) return null;
+  const url = new URL(text);
+  if (url.pathname === '' || url.pathname === '/') url.pathname = '/luckyledger';
+  return url.href;
 }

@@ -25,6 +25,11 @@ export async function serve(config: Config): Promise<void> {
         'TOKEN_SECRET is not set: participant tokens end with this process and are not valid in others',
       );
     }
+    if (tokenSecret !== '' && tokenSecret.length < 16) {
+      log.warn(
+        'TOKEN_SECRET is short: participant tokens could be forged by guessing it; use 32 random characters',
+      );
+    }
     const service = await startService({
       databaseUrl: prepared.databaseUrl,
       tokenSecret: tokenSecret === '' ? randomBytes(32).toString('hex') : tokenSecret,

@@ -3,12 +3,15 @@ import type { Knex } from 'knex';
 import mysql from 'mysql2';
 import type { RowDataPacket } from 'mysql2/promise';
 import { assertSupported, parseEngine } from './engine.ts';
+import { errnoOf } from './errors.ts';
 import { defaultLimits, knexOn, poolOptions } from './database.ts';
 
 /** The folder `db/` is beside both `src/` and `dist/`, in the repository and in the package. */
 export const dbFolder = new URL('../../db/', import.meta.url);
 
 const lockName = (database: string): string => `luckyledger.migrate.${database}`.slice(0, 64);
+
+const unknownDatabase = 1049;
 
 /** Seconds to wait for another instance's migration. */
 const lockWaitSeconds = 120;
@@ -50,6 +53,7 @@ const source: Knex.MigrationSource<string> = {
  * whoever holds the real lock frees it first.
  */
 export async function migrate(url: string): Promise<string[]> {
+  await ensureDatabase(url);
   const options = poolOptions(url, { ...defaultLimits, poolSize: 2, connectTimeoutMs: 10_000 });
   const pool = mysql.createPool(options);
   const knex = knexOn(pool);
@@ -78,5 +82,24 @@ export async function migrate(url: string): Promise<string[]> {
     await new Promise<void>((resolve) => {
       pool.end(() => resolve());
     });
+  }
+}
+
+/** Makes the database that the URL names, if there is none of this name and this user may make one. */
+async function ensureDatabase(url: string): Promise<void> {
+  const options = poolOptions(url, { ...defaultLimits, poolSize: 1, connectTimeoutMs: 10_000 });
+  const { database: name = '', ...server } = options;
+  const named = mysql.createPool(options);
+  try {
+    await named.promise().query('SELECT 1');
+  } catch (error) {
+    if (errnoOf(error) !== unknownDatabase) throw error;
+    const unnamed = mysql.createPool(server);
+    await unnamed
+      .promise()
+      .query('CREATE DATABASE IF NOT EXISTS ?? CHARACTER SET utf8mb4', [name])
+      .finally(() => unnamed.end(() => {}));
+  } finally {
+    named.end(() => {});
   }
 }

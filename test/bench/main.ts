@@ -51,7 +51,8 @@ interface Way {
 
 async function waysOf(books: TestBooks): Promise<Way[]> {
   const peer = await books.another({ poolSize: 64, deadlineMs: 60_000, attempts: 50, queueWaitMs: 60_000 });
-  const desk = books.desk();
+  const wide = await books.another({ poolSize: Number(process.env['BENCH_POOL'] ?? 16) });
+  const desk = books.desk(wide, { keysInFlight: Number(process.env['BENCH_KEYS'] ?? 8) });
   const [hot = '', hotPeer = '', large = ''] = [
     ...(await packets(books, 1, 600_000)),
     ...(await packets(books, 1, 100_000)),
@@ -111,14 +112,19 @@ try {
       `innodb_flush_log_at_trx_commit=${settings?.flush}, ${settings?.binlog === -1 ? 'no binary log' : `sync_binlog=${settings?.binlog}`}; ` +
       `${rounds} rounds of ${seconds} s\nPreparing packets …\n`,
   );
-  const ways = await waysOf(books);
+  const only = process.env['BENCH_ONLY'] ?? '';
+  const ways = (await waysOf(books)).filter(({ name, width }) => `${name} ${width}`.includes(only));
   const results = new Map<Way, number[]>(ways.map((way) => [way, []]));
   for (const way of ways) await way.run(1_000);
   for (let round = 1; round <= rounds; round += 1) {
     for (const way of ways) {
+      const cpu = process.cpuUsage();
       const speed = await way.run(seconds * 1000);
       results.get(way)?.push(speed);
-      process.stderr.write(`round ${round}: ${way.name}, ${way.width} waiting: ${Math.round(speed)}/s\n`);
+      const { user, system } = process.cpuUsage(cpu);
+      process.stderr.write(
+        `round ${round}: ${way.name}, ${way.width} waiting: ${Math.round(speed)}/s, ${Math.round((user + system) / speed / seconds)} µs of CPU here for each\n`,
+      );
     }
   }
   const base = median(results.get(ways[0] as Way) ?? []);

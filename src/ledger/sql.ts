@@ -15,6 +15,12 @@ export const findAccounts = statement<AccountRow>(
   'SELECT id, owner, kind, balance FROM accounts WHERE owner IN (?) AND currency = ? AND kind = ?',
 );
 
+/** Only the ids: for a batch of 256, what is not read need not be sent and parsed. */
+export const findAccountIds = statement<{ id: number; owner: string }>(
+  'ledger.find_account_ids',
+  'SELECT id, owner FROM accounts WHERE owner IN (?) AND currency = ? AND kind = ?',
+);
+
 // A duplicate is another transaction's account: keep it. IGNORE would also swallow other faults.
 export const insertAccounts = statement(
   'ledger.insert_accounts',

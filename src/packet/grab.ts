@@ -75,9 +75,11 @@ async function grant(
     const userId = users[index] as string;
     return { packetId: packet.id, userId, seq, amount, grabbedAt: now };
   });
-  await tx.change(sql.insertGrabs, [
-    grabs.map((grab) => [packet.id, grab.seq, grab.userId, grab.amount, now]),
-  ]);
+  const rows = JSON.stringify(grabs.map((grab) => [grab.seq, grab.userId, grab.amount]));
+  const inserted = await tx.change(sql.insertGrabs, [packet.id, now, rows]);
+  if (inserted.affectedRows !== grabs.length) {
+    throw new Error(`inserted ${inserted.affectedRows} of ${grabs.length} grabs`);
+  }
   await payOut(tx, packet, grabs, now);
   await count(tx, packet, grabs, now);
   return new Map(grabs.map((grab) => [grab.userId, grab]));

@@ -106,9 +106,15 @@ export const claimShares = statement(
   'UPDATE packet_shares SET claimed = 1 WHERE packet_id = ? AND seq BETWEEN ? AND ? AND claimed = 0',
 );
 
+/** One grab for each `[seq, user id, amount]` of a JSON array; what they share is bound once. */
 export const insertGrabs = statement(
   'packet.insert_grabs',
-  'INSERT INTO grabs (packet_id, seq, user_id, amount, grabbed_at) VALUES ?',
+  `INSERT INTO grabs (packet_id, seq, user_id, amount, grabbed_at)
+   SELECT ?, new_grab.seq, new_grab.user_id, new_grab.amount, ?
+   FROM JSON_TABLE(?, '$[*]' COLUMNS (
+     seq INT UNSIGNED PATH '$[0]',
+     user_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
+     amount BIGINT PATH '$[2]')) AS new_grab`,
 );
 
 export const countClaims = statement(

@@ -15,7 +15,7 @@ export interface ServerBinary {
 /** Finds a server program, of one engine or of either. */
 export type FindServer = (only?: ServerBinary['engine']) => ServerBinary | null;
 
-const folders = [
+const usual = [
   ...(process.env['PATH'] ?? '').split(':'),
   '/usr/sbin',
   '/usr/bin',
@@ -26,19 +26,24 @@ const folders = [
   '/opt/homebrew/bin',
 ].filter((folder) => folder !== '');
 
-/** A database server on this machine that Luckyledger can run on, or null. */
-export const findServer: FindServer = (only) => {
-  for (const name of ['mysqld', 'mariadbd']) {
-    for (const folder of folders) {
-      const binary = inspect(join(folder, name));
-      if (binary !== null && (only === undefined || binary.engine === only)) return binary;
+/** Looks for a server that Luckyledger can run on, in these folders. */
+export function finderIn(folders: readonly string[]): FindServer {
+  return (only) => {
+    for (const name of ['mysqld', 'mariadbd']) {
+      for (const folder of folders) {
+        const binary = inspect(join(folder, name), folders);
+        if (binary !== null && (only === undefined || binary.engine === only)) return binary;
+      }
     }
-  }
-  return null;
-};
+    return null;
+  };
+}
+
+/** A database server on this machine that Luckyledger can run on, or null. */
+export const findServer: FindServer = finderIn(usual);
 
 /** `mysqld` is a link to MariaDB's server on some systems, so the program itself is asked what it is. */
-function inspect(server: string): ServerBinary | null {
+function inspect(server: string, folders: readonly string[]): ServerBinary | null {
   if (!existsSync(server)) return null;
   const told = spawnSync(server, ['--no-defaults', '--version'], { encoding: 'utf8', timeout: 10_000 });
   const versionText = /Ver (\S+)/.exec(told.stdout ?? '')?.[1];
@@ -48,7 +53,7 @@ function inspect(server: string): ServerBinary | null {
     const found = parseEngine(versionText);
     assertSupported(found);
     const engine = found.name === 'MariaDB' ? 'mariadb' : 'mysql';
-    const installer = engine === 'mariadb' ? findInstaller(server) : null;
+    const installer = engine === 'mariadb' ? findInstaller(server, folders) : null;
     if (engine === 'mariadb' && installer === null) return null;
     return { engine, version: found.version, server, installer };
   } catch (error) {
@@ -57,7 +62,7 @@ function inspect(server: string): ServerBinary | null {
   }
 }
 
-function findInstaller(server: string): string | null {
+function findInstaller(server: string, folders: readonly string[]): string | null {
   for (const folder of [dirname(server), ...folders, '/usr/share/mysql/scripts']) {
     for (const name of ['mariadb-install-db', 'mysql_install_db']) {
       if (existsSync(join(folder, name))) return join(folder, name);

@@ -1,6 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import { Refusal } from '../refusal.ts';
-import type { Principal } from './route.ts';
+import { scopes, type Principal, type Scope } from './route.ts';
 import { userOfToken } from './tokens.ts';
 
 export interface StoredKey {
@@ -20,6 +20,8 @@ export interface AuthDeps {
 /** How long a key that was found, or not found, is believed: a revoked key dies within this time. */
 const believeMs = 5_000;
 const maxRemembered = 10_000;
+/** Far above any key or token of ours, and a bound on what is hashed for a stranger. */
+const maxCredentialCharacters = 4_096;
 
 /** Tells who calls, by the `Authorization` header. Refuses: UNAUTHORIZED. */
 export class Authenticator {
@@ -33,39 +35,58 @@ export class Authenticator {
   }
 
   async principalOf(header: string | undefined): Promise<Principal> {
-    const bearer = /^Bearer +([\x21-\x7e]{1,4096})$/i.exec(header ?? '')?.[1];
-    if (bearer === undefined) throw unauthorized();
-    if (this.#rootHash !== null && timingSafeEqual(sha256(bearer), this.#rootHash)) {
-      return { kind: 'key', clientId: 'environment', scopes: new Set(['admin']) };
+    const credential = /^Bearer +(\S.*)$/i.exec(header ?? '')?.[1]?.trimEnd();
+    if (credential === undefined || credential.length > maxCredentialCharacters) throw unauthorized();
+    // Node reads headers as Latin-1. The key from the environment may be any text, so its bytes are compared.
+    if (this.#rootHash !== null && sameHash(Buffer.from(credential, 'latin1'), this.#rootHash)) {
+      return { kind: 'key', clientId: 'environment', scopes: new Set<Scope>(['admin']) };
     }
-    const userId = userOfToken(this.#deps.tokenSecret, bearer, new Date());
+    const userId = userOfToken(this.#deps.tokenSecret, credential, new Date());
     if (userId !== null) return { kind: 'participant', clientId: `user:${userId}`, userId };
-    const match = /^llk_([0-9a-f]{16})_([A-Za-z0-9_-]{32})$/.exec(bearer);
-    const [, id, secret] = match ?? [];
+    const [, id, secret] = /^llk_([0-9a-f]{16})_([A-Za-z0-9_-]{32})$/.exec(credential) ?? [];
     if (id === undefined || secret === undefined) throw unauthorized();
     const key = await this.#find(id);
     if (key === null || key.revokedAt !== null) throw unauthorized();
-    if (!timingSafeEqual(sha256(secret), Buffer.from(key.secretHash, 'hex'))) throw unauthorized();
-    return { kind: 'key', clientId: `key:${key.id}`, scopes: new Set(key.scopes) };
+    if (!sameHash(secret, Buffer.from(key.secretHash, 'hex'))) throw unauthorized();
+    return { kind: 'key', clientId: `key:${key.id}`, scopes: new Set(key.scopes.filter(isScope)) };
   }
 
   /** One look-up for all who ask at once; a failed one is not remembered. */
   async #find(id: string): Promise<StoredKey | null> {
     const known = this.#known.get(id);
     if (known !== undefined && performance.now() < known.until) return await known.key;
-    if (this.#known.size >= maxRemembered) this.#known.clear();
-    const key = this.#deps.findKey(id);
-    this.#known.set(id, { key, until: performance.now() + believeMs });
+    this.#forgetOldest();
+    const entry = { key: this.#deps.findKey(id), until: performance.now() + believeMs };
+    // Deleted first, so that the map's order stays the order of looking up.
+    this.#known.delete(id);
+    this.#known.set(id, entry);
     try {
-      return await key;
+      return await entry.key;
     } catch (error) {
-      this.#known.delete(id);
+      if (this.#known.get(id) === entry) this.#known.delete(id);
       throw error;
     }
   }
+
+  /** Guessed ids push out the oldest entries only, never all of them at once. */
+  #forgetOldest(): void {
+    if (this.#known.size < maxRemembered) return;
+    const [oldest] = this.#known.keys();
+    if (oldest !== undefined) this.#known.delete(oldest);
+  }
 }
 
-function sha256(text: string): Buffer {
+function isScope(text: string): text is Scope {
+  return (scopes as readonly string[]).includes(text);
+}
+
+/** Compares in a time that tells nothing about the secret. */
+function sameHash(secret: string | Buffer, expected: Buffer): boolean {
+  const given = sha256(secret);
+  return given.length === expected.length && timingSafeEqual(given, expected);
+}
+
+function sha256(text: string | Buffer): Buffer {
   return createHash('sha256').update(text).digest();
 }
 

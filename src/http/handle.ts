@@ -1,21 +1,22 @@
 import { createHash } from 'node:crypto';
-import type { z } from 'zod';
 import type { IdempotencyRequest } from '../idempotency/once.ts';
-import { Refusal, type Fault } from '../refusal.ts';
+import { Refusal } from '../refusal.ts';
 import type { Authenticator } from './auth.ts';
-import { parseStrictJson } from './json.ts';
+import { RequestAbortedError } from './body.ts';
+import { readInput, type Unread } from './input.ts';
 import { problemOf } from './problem.ts';
-import type { Principal, Route } from './route.ts';
+import type { AnyParts, Principal, Route, RouteAnswer } from './route.ts';
 
-/** A request as any server can hand it over. */
-export interface RawRequest {
-  method: string;
-  /** The path without the query, still percent-encoded. */
-  path: string;
+/** A request as any server can hand it over, its body still unread. */
+export interface RawRequest extends Unread {
+  /** By name, percent-decoded. */
   params: Record<string, string>;
-  query: URLSearchParams;
+  /** What follows the question mark, still percent-encoded. */
+  query: string;
+  /** By lower-case name. */
   header: (name: string) => string | undefined;
-  body: Buffer;
+  /** Called at most once, after the caller is known. Refuses: PAYLOAD_TOO_LARGE. Throws RequestAbortedError. */
+  readBody: (limitBytes: number) => Promise<Buffer>;
   requestId: string;
 }
 
@@ -31,46 +32,32 @@ export interface RawAnswer {
 export interface HandleDeps {
   authenticator: Authenticator;
   /** Hears of every error that is not a refusal: a person must look. */
-  failed: (error: unknown, route: Route, requestId: string) => void;
+  failed: (error: unknown, route: Pick<Route, 'name'>, requestId: string) => void;
   /** Checks answers against their schemas too, and fails when one does not fit: in tests. */
   checkAnswers?: boolean;
 }
 
-const utf8 = new TextDecoder('utf-8', { fatal: true });
-
 /**
  * The one way of a request through a route: who calls, may they, is the request whole and right, then the handler,
- * then the answer or the problem document. Pure of any server, so that every server serves the same.
+ * then the answer or the problem document. It knows no server, so that every server serves the same.
  */
 export async function handle(route: Route, request: RawRequest, deps: HandleDeps): Promise<RawAnswer> {
   let principal: Principal | null = null;
   try {
     principal = await deps.authenticator.principalOf(request.header('authorization'));
     assertMay(principal, route);
-    const input = readInput(route, request);
-    if (principal.kind === 'participant' && route.participant?.(principal.userId, input) !== true) {
-      throw new Refusal('FORBIDDEN', { detail: 'A participant token acts for its own user only.' });
-    }
+    const input = await readInput(route, request);
+    assertOwn(principal, route, input);
     const idempotency = idempotencyOf(route, request, principal, input.body);
     const answer = await route.handler({ ...input, principal, requestId: request.requestId, idempotency });
     if (deps.checkAnswers === true) assertAnswer(route, answer);
-    return {
-      status: answer.status,
-      headers: {
-        'content-type': 'application/json; charset=utf-8',
-        ...(answer.replayed === true ? { 'idempotent-replayed': 'true' } : {}),
-      },
-      body: JSON.stringify(answer.body),
-      code: null,
-      clientId: principal.clientId,
-    };
+    return answered(answer, principal);
   } catch (error) {
-    const refusal =
-      error instanceof Refusal
-        ? error
-        : new Refusal('INTERNAL', { detail: 'The request id helps to find out why.' });
-    if (!(error instanceof Refusal)) deps.failed(error, route, request.requestId);
-    return { ...refuse(refusal, request.requestId), clientId: principal?.clientId ?? null };
+    const clientId = principal?.clientId ?? null;
+    // Nobody hears this answer; the status is for the log and the metrics.
+    if (error instanceof RequestAbortedError)
+      return { status: 499, headers: {}, body: '', code: 'ABORTED', clientId };
+    return { ...refuse(refusalOf(error, route, request.requestId, deps), request.requestId), clientId };
   }
 }
 
@@ -86,6 +73,32 @@ export function refuse(refusal: Refusal, requestId: string): RawAnswer {
   };
 }
 
+/** Any error that is not a refusal is reported to whoever watches, and the caller learns nothing of it. */
+export function refusalOf(
+  error: unknown,
+  route: Pick<Route, 'name'>,
+  requestId: string,
+  deps: Pick<HandleDeps, 'failed'>,
+): Refusal {
+  if (error instanceof Refusal) return error;
+  deps.failed(error, route, requestId);
+  return new Refusal('INTERNAL', { detail: 'The request id helps to find out why.' });
+}
+
+function answered(answer: RouteAnswer, principal: Principal): RawAnswer {
+  return {
+    status: answer.status,
+    headers: {
+      'content-type': 'application/json; charset=utf-8',
+      ...answer.headers,
+      ...(answer.replayed === true ? { 'idempotent-replayed': 'true' } : {}),
+    },
+    body: JSON.stringify(answer.body),
+    code: null,
+    clientId: principal.clientId,
+  };
+}
+
 function assertMay(principal: Principal, route: Route): void {
   if (principal.kind === 'participant') {
     if (route.participant === null) throw new Refusal('FORBIDDEN', { detail: 'This call needs an API key.' });
@@ -95,96 +108,9 @@ function assertMay(principal: Principal, route: Route): void {
   throw new Refusal('FORBIDDEN', { detail: `This call needs the scope ${route.scopes.join(' or ')}.` });
 }
 
-/** Validates everything and reports every fault at once. */
-function readInput(route: Route, request: RawRequest): { params: unknown; query: unknown; body: unknown } {
-  const faults: Fault[] = [];
-  const check = (schema: z.ZodType | undefined, value: unknown, root: string): unknown => {
-    if (schema === undefined) return undefined;
-    const result = schema.safeParse(value);
-    if (result.success) return result.data;
-    faults.push(...faultsOf(result.error, root));
-    return undefined;
-  };
-  const params = check(route.params, request.params, 'path');
-  const query = check(route.query, readQuery(request.query, faults), 'query');
-  if (route.query === undefined && request.query.size > 0) {
-    for (const name of new Set(request.query.keys()))
-      faults.push({ path: `query.${name.slice(0, 40)}`, message: 'is not a known parameter' });
-  }
-  const read = readBody(route, request, faults);
-  const body = read === unreadable ? undefined : check(route.body, read, 'body');
-  if (route.idempotencyKey === 'required' && !isKey(request.header('idempotency-key'))) {
-    faults.push({
-      path: 'header.Idempotency-Key',
-      message: 'is required: 1 to 255 visible ASCII characters',
-    });
-  }
-  if (faults.length > 0) {
-    throw new Refusal('INVALID_REQUEST', {
-      detail: 'Nothing was written. Correct the faults and repeat.',
-      faults: unique(faults),
-    });
-  }
-  return { params, query, body };
-}
-
-const unreadable = Symbol('unreadable');
-
-function readBody(route: Route, request: RawRequest, faults: Fault[]): unknown {
-  const { body } = request;
-  if (route.body === undefined && body.length === 0) return undefined;
-  if (body.length > 0 && !isJson(request.header('content-type'))) {
-    throw new Refusal('UNSUPPORTED_MEDIA_TYPE', {
-      detail: 'Send the body as "Content-Type: application/json".',
-    });
-  }
-  if (body.length === 0) {
-    faults.push({ path: 'body', message: 'is missing' });
-    return unreadable;
-  }
-  try {
-    const { value, faults: hidden } = parseStrictJson(utf8.decode(body));
-    faults.push(...hidden);
-    if (route.body !== undefined) return value;
-    const empty =
-      typeof value === 'object' && value !== null && !Array.isArray(value) && Object.keys(value).length === 0;
-    if (!empty) faults.push({ path: 'body', message: 'this call takes no fields' });
-    return unreadable;
-  } catch (error) {
-    faults.push({ path: 'body', message: error instanceof SyntaxError ? 'is not JSON' : 'is not UTF-8' });
-    return unreadable;
-  }
-}
-
-function readQuery(query: URLSearchParams, faults: Fault[]): Record<string, string> {
-  const values: Record<string, string> = Object.create(null) as Record<string, string>;
-  for (const [name, value] of query) {
-    if (name in values)
-      faults.push({ path: `query.${name.slice(0, 40)}`, message: 'appears more than once' });
-    values[name] = value;
-  }
-  // zod wants an ordinary object; names come from the caller, so they are defined, never assigned.
-  return Object.defineProperties(
-    {},
-    Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { value, enumerable: true }])),
-  ) as Record<string, string>;
-}
-
-function faultsOf(error: z.ZodError, root: string): Fault[] {
-  return error.issues.flatMap((issue) => {
-    const path = [root, ...issue.path.map(String)].join('.');
-    if (issue.code === 'unrecognized_keys') {
-      return issue.keys.map((key) => ({
-        path: `${path}.${key.slice(0, 40)}`,
-        message: 'is not a known field',
-      }));
-    }
-    return [{ path, message: issue.message }];
-  });
-}
-
-function unique(faults: Fault[]): Fault[] {
-  return [...new Map(faults.map((fault) => [`${fault.path}\n${fault.message}`, fault])).values()];
+function assertOwn(principal: Principal, route: Route, input: AnyParts): void {
+  if (principal.kind === 'key' || route.participant?.(principal.userId, input) === true) return;
+  throw new Refusal('FORBIDDEN', { detail: 'A participant token acts for its own user only.' });
 }
 
 function idempotencyOf(
@@ -196,9 +122,14 @@ function idempotencyOf(
   const key = request.header('idempotency-key');
   if (route.idempotencyKey === undefined || key === undefined) return null;
   const fingerprint = createHash('sha256')
-    .update([principal.clientId, request.method, request.path, canonical(body)].join('\n'))
+    .update([principal.clientId, route.method, canonicalPath(route, request), canonical(body)].join('\n'))
     .digest('hex');
   return { client: principal.clientId, key, fingerprint };
+}
+
+/** The path in one spelling: `%61lice`, or a slash at the end, names the same thing as `alice`. */
+function canonicalPath(route: Route, { params }: RawRequest): string {
+  return route.path.replaceAll(/\{(\w+)\}/g, (_, name: string) => encodeURIComponent(params[name] ?? ''));
 }
 
 /** The validated body with its keys in order: two spellings of one request are one request. */
@@ -212,15 +143,7 @@ function canonical(value: unknown): string {
   );
 }
 
-function isKey(key: string | undefined): boolean {
-  return key !== undefined && /^[\x21-\x7e]{1,255}$/.test(key);
-}
-
-function isJson(contentType: string | undefined): boolean {
-  return /^application\/json\s*(;\s*charset="?utf-8"?\s*)?$/i.test(contentType ?? '');
-}
-
-function assertAnswer(route: Route, answer: { status: number; body: unknown }): void {
+function assertAnswer(route: Route, answer: RouteAnswer): void {
   const schema = route.success[answer.status];
   if (schema === undefined)
     throw new Error(`${route.name} answered ${answer.status}, which it does not declare`);

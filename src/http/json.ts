@@ -1,12 +1,16 @@
 import type { Fault } from '../refusal.ts';
+import { shownKey, unknownField } from './faults.ts';
 
 /** How deep arrays and objects may be nested. */
 const maxDepth = 32;
-const maxFaults = 20;
+/** A body with more faults than these is hostile; the scan goes on without noting them. */
+const maxFaults = 1_000;
 
+/** An object or array that the scan is inside of. */
 interface Frame {
-  kind: 'object' | 'array';
+  /** The keys seen so far; null in an array. */
   keys: Set<string> | null;
+  /** Where the scan stands in it: a key, or an index. */
   key: string | number;
 }
 
@@ -18,76 +22,116 @@ interface Frame {
  */
 export function parseStrictJson(text: string, root = 'body'): { value: unknown; faults: Fault[] } {
   const value: unknown = JSON.parse(text);
-  return { value, faults: scan(text, root) };
+  return { value, faults: new Scan(text, root).run() };
 }
 
-function scan(text: string, root: string): Fault[] {
-  const faults: Fault[] = [];
-  const frames: Frame[] = [];
-  let expectsKey = false;
-  const path = (): string => [root, ...frames.map(({ key }) => String(key))].join('.');
-  const fault = (message: string): void => {
-    if (faults.length < maxFaults) faults.push({ path: path(), message });
-  };
-  let at = 0;
-  while (at < text.length) {
-    const char = text[at];
-    const frame = frames.at(-1);
-    if (char === '"') {
-      const end = endOfString(text, at);
-      const raw = text.slice(at, end);
-      const content = raw.includes('\\') ? (JSON.parse(raw) as string) : raw.slice(1, -1);
-      if (expectsKey && frame !== undefined) {
-        frame.key = printable(content);
-        if (content === '__proto__') fault('is not a known field');
-        if (frame.keys?.has(content) === true) fault('appears more than once');
-        frame.keys?.add(content);
-        expectsKey = false;
-      }
-      if (!content.isWellFormed()) fault('holds half of a surrogate pair');
-      at = end;
-    } else if (char === '{' || char === '[') {
-      if (frames.length === maxDepth) {
-        fault(`is nested deeper than ${maxDepth} levels`);
-        return faults;
-      }
-      const isObject = char === '{';
-      frames.push({
-        kind: isObject ? 'object' : 'array',
-        keys: isObject ? new Set() : null,
-        key: isObject ? '' : 0,
-      });
-      expectsKey = isObject;
-      at += 1;
-    } else if (char === '}' || char === ']') {
-      frames.pop();
-      expectsKey = false;
-      at += 1;
-    } else if (char === ',') {
-      if (frame?.kind === 'object') expectsKey = true;
-      else if (frame !== undefined) frame.key = Number(frame.key) + 1;
-      at += 1;
-    } else if (char !== undefined && /[-0-9]/.test(char)) {
-      const end = endOfNumber(text, at);
-      if (!survives(text.slice(at, end))) fault('is a number that cannot be represented exactly');
-      at = end;
-    } else {
-      at += 1;
-    }
+const quote = 0x22;
+const comma = 0x2c;
+const minus = 0x2d;
+const zero = 0x30;
+const nine = 0x39;
+const openBracket = 0x5b;
+const backslash = 0x5c;
+const closeBracket = 0x5d;
+const openBrace = 0x7b;
+const closeBrace = 0x7d;
+
+/** One pass over a text that is known to be JSON; that is why it need not look where a value may stand. */
+class Scan {
+  readonly #text: string;
+  readonly #root: string;
+  readonly #faults: Fault[] = [];
+  readonly #frames: Frame[] = [];
+  #at = 0;
+  #expectsKey = false;
+
+  constructor(text: string, root: string) {
+    this.#text = text;
+    this.#root = root;
   }
-  return faults;
+
+  run(): Fault[] {
+    while (this.#at < this.#text.length) {
+      const code = this.#text.charCodeAt(this.#at);
+      if (code === quote) this.#string();
+      else if (code === minus || (code >= zero && code <= nine)) this.#number();
+      else {
+        if (!this.#structure(code)) return this.#faults;
+        this.#at += 1;
+      }
+    }
+    return this.#faults;
+  }
+
+  /** Steps into or out of an object or array, or on inside of it; false when it is too deep to go on. */
+  #structure(code: number): boolean {
+    const frame = this.#frames.at(-1);
+    if (code === openBrace || code === openBracket) {
+      if (this.#frames.length === maxDepth) {
+        this.#fault(`is nested deeper than ${maxDepth} levels`);
+        return false;
+      }
+      const isObject = code === openBrace;
+      this.#frames.push(isObject ? { keys: new Set(), key: '' } : { keys: null, key: 0 });
+      this.#expectsKey = isObject;
+    } else if (code === closeBrace || code === closeBracket) {
+      this.#frames.pop();
+      this.#expectsKey = false;
+    } else if (code === comma && frame !== undefined) {
+      if (typeof frame.key === 'number') frame.key += 1;
+      else this.#expectsKey = true;
+    }
+    return true;
+  }
+
+  #string(): void {
+    const start = this.#at;
+    let at = start + 1;
+    let escaped = false;
+    for (let code = this.#text.charCodeAt(at); code !== quote; code = this.#text.charCodeAt(at)) {
+      if (code === backslash) escaped = true;
+      at += code === backslash ? 2 : 1;
+    }
+    this.#at = at + 1;
+    const raw = this.#text.slice(start + 1, at);
+    const content = escaped ? (JSON.parse(`"${raw}"`) as string) : raw;
+    if (this.#expectsKey) this.#key(content);
+    if (!content.isWellFormed()) this.#fault('holds half of a surrogate pair');
+  }
+
+  #key(key: string): void {
+    this.#expectsKey = false;
+    const frame = this.#frames.at(-1);
+    if (frame === undefined || frame.keys === null) return;
+    frame.key = key;
+    if (key === '__proto__') this.#fault(unknownField);
+    if (frame.keys.has(key)) this.#fault('appears more than once');
+    frame.keys.add(key);
+  }
+
+  #number(): void {
+    const start = this.#at;
+    let at = start + 1;
+    while (isNumberPart(this.#text.charCodeAt(at))) at += 1;
+    this.#at = at;
+    if (!survives(this.#text.slice(start, at))) this.#fault('is a number that cannot be represented exactly');
+  }
+
+  #fault(message: string): void {
+    if (this.#faults.length === maxFaults) return;
+    const steps = this.#frames.map(({ key }) => (typeof key === 'string' ? shownKey(key) : String(key)));
+    this.#faults.push({ path: [this.#root, ...steps].join('.'), message });
+  }
 }
 
-function endOfString(text: string, start: number): number {
-  let at = start + 1;
-  while (text[at] !== '"') at += text[at] === '\\' ? 2 : 1;
-  return at + 1;
-}
-
-function endOfNumber(text: string, start: number): number {
-  let at = start + 1;
-  while (at < text.length && /[-+.eE0-9]/.test(text[at] ?? '')) at += 1;
-  return at;
+/** Digits, signs, the point and the exponent's letter. */
+function isNumberPart(code: number): boolean {
+  // '+' ',' '-' '.' lie side by side; the comma ends a number.
+  return (
+    (code >= zero && code <= nine) ||
+    (code >= 0x2b && code <= 0x2e && code !== comma) ||
+    (code | 0x20) === 0x65
+  );
 }
 
 /**
@@ -96,21 +140,17 @@ function endOfNumber(text: string, start: number): number {
  * the schemas refuse them where an integer is due.
  */
 function survives(literal: string): boolean {
+  // Up to 15 digits without a point or an exponent are exact: what nearly every number is.
+  if (literal.length <= 15 && /^-?\d+$/.test(literal)) return true;
   const value = Number(literal);
-  if (!Number.isFinite(value)) return false;
-  if (!Number.isInteger(value)) return true;
+  if (!Number.isInteger(value)) return Number.isFinite(value);
   if (!Number.isSafeInteger(value)) return false;
-  const match = /^-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(literal);
-  if (match === null) return false;
-  const [, whole = '', fraction = '', exponent = '0'] = match;
+  const [, whole = '', fraction = '', exponent = '0'] =
+    /^-?(\d+)(?:\.(\d+))?(?:[eE]([-+]?\d+))?$/.exec(literal) ?? [];
   const digits = `${whole}${fraction}`;
-  const significant = digits.replace(/0+$/, '');
-  if (/^0*$/.test(digits)) return true;
-  // The last non-zero digit must stand at or above the decimal point.
-  const zerosBelow = digits.length - significant.length;
-  return Number(exponent) - fraction.length + zerosBelow >= 0;
-}
-
-function printable(key: string): string {
-  return key.replaceAll(/[^\x20-\x7e]/g, '?').slice(0, 40);
+  let significant = digits.length;
+  while (significant > 0 && digits.charCodeAt(significant - 1) === zero) significant -= 1;
+  if (significant === 0) return true;
+  // The last digit that is not zero must stand at or above the decimal point.
+  return Number(exponent) - fraction.length + (digits.length - significant) >= 0;
 }

@@ -14,6 +14,14 @@ const jsonSchema = (schema: z.ZodType, io: 'input' | 'output'): Json => {
   return rest;
 };
 
+/** A parameter travels as text; its schema may say, as `inputSchema`, what that text spells. */
+function parameterSchema(property: unknown): unknown {
+  if (typeof property !== 'object' || property === null || !('inputSchema' in property)) return property;
+  const { inputSchema, ...rest } = property;
+  const description = 'description' in rest ? { description: rest.description } : {};
+  return { ...description, ...(inputSchema as Json) };
+}
+
 /** The OpenAPI 3.1 document, from the schemas that validate. */
 export function openApiDocument(routes: readonly Route[], version: string): Json {
   const paths: Record<string, Json> = {};
@@ -73,6 +81,7 @@ function operation(route: Route): Json {
   return {
     operationId: route.name,
     summary: route.summary,
+    tags: [route.path.split('/')[2] ?? 'other'],
     description: `Scope: ${route.scopes.join(' or ')}.${route.participant === null ? '' : ' Participant tokens may call it for their own user.'}`,
     parameters: parameters(route),
     ...(route.body === undefined
@@ -88,7 +97,7 @@ function operation(route: Route): Json {
 }
 
 function parameters(route: Route): Json[] {
-  const of = (schema: z.ZodType | undefined, place: 'path' | 'query'): Json[] => {
+  const of = (schema: z.ZodType | undefined, place: 'path' | 'query' | 'header'): Json[] => {
     if (schema === undefined) return [];
     const { properties = {}, required = [] } = jsonSchema(schema, 'input') as {
       properties?: Json;
@@ -98,7 +107,7 @@ function parameters(route: Route): Json[] {
       name,
       in: place,
       required: place === 'path' || required.includes(name),
-      schema: property,
+      schema: parameterSchema(property),
     }));
   };
   const key: Json[] =
@@ -108,13 +117,13 @@ function parameters(route: Route): Json[] {
           {
             name: 'Idempotency-Key',
             in: 'header',
-            required: true,
+            required: route.idempotencyKey === 'required',
             description:
               'Repeats with the same key and request get the first answer, with Idempotent-Replayed: true.',
-            schema: { type: 'string', minLength: 1, maxLength: 255 },
+            schema: { type: 'string', minLength: 1, maxLength: 255, pattern: '^[!-~]+$' },
           },
         ];
-  return [...of(route.params, 'path'), ...of(route.query, 'query'), ...key];
+  return [...of(route.params, 'path'), ...of(route.query, 'query'), ...of(route.headers, 'header'), ...key];
 }
 
 const problemSchema: Json = {

@@ -41,14 +41,23 @@ export interface Problem {
   [member: string]: unknown;
 }
 
+/** Refusals that pass by themselves: a caller is always told when to come back, in seconds. */
+const retryAfterSeconds: Partial<Record<RefusalCode, number>> = {
+  BUSY: 1,
+  RATE_LIMITED: 1,
+  IDEMPOTENCY_KEY_IN_FLIGHT: 1,
+};
+
+/** The problem document of a refusal, and the headers that its status asks for. */
 export function problemOf(
   refusal: Refusal,
   requestId: string,
 ): { problem: Problem; headers: Record<string, string> } {
   const { status, title } = problems[refusal.code];
   const headers: Record<string, string> = {};
-  if (refusal.retryAfterSeconds !== undefined)
-    headers['retry-after'] = String(Math.max(1, refusal.retryAfterSeconds));
+  const retryAfter = refusal.retryAfterSeconds ?? retryAfterSeconds[refusal.code];
+  // Whole seconds, rounded up: a caller who comes back early is turned away again.
+  if (retryAfter !== undefined) headers['retry-after'] = String(Math.max(1, Math.ceil(retryAfter)));
   if (refusal.code === 'UNAUTHORIZED') headers['www-authenticate'] = 'Bearer';
   if (typeof refusal.extra['allow'] === 'string') headers['allow'] = refusal.extra['allow'];
   const problem: Problem = {

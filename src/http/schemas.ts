@@ -15,7 +15,7 @@ function plainText(maxCharacters: number): z.ZodString {
     .min(1)
     .refine((text) => text.isWellFormed(), 'must not hold half of a surrogate pair')
     .refine((text) => codePoints(text) <= maxCharacters, `must have at most ${maxCharacters} characters`)
-    .refine((text) => !/\p{Cc}|[\u2028\u2029]/u.test(text), 'must not hold control characters')
+    .refine((text) => !/\p{Cc}/u.test(text), 'must not hold control characters')
     .refine((text) => text === text.trim(), 'must not begin or end with white space');
 }
 
@@ -26,7 +26,7 @@ function codePoints(text: string): number {
 export const userId = plainText(64)
   .describe('1 to 64 characters, compared byte for byte')
   .meta({ examples: ['alice'] });
-export const reference = plainText(100).describe(
+export const reference = plainText(128).describe(
   "the caller's own name for this movement; unique per client",
 );
 export const currency = z
@@ -64,8 +64,12 @@ export const limit = z
   .transform(Number)
   .pipe(z.int().min(1).max(200))
   .default(50)
-  .describe('1 to 200');
+  .describe('1 to 200')
+  .meta({ inputSchema: { type: 'integer', minimum: 1, maximum: 200, default: 50 } });
 
-export function listOf(item: z.ZodType): z.ZodObject {
+/** A page of a list; `nextCursor` is null at its end. */
+export function listOf<Item extends z.ZodType>(
+  item: Item,
+): z.ZodObject<{ items: z.ZodArray<Item>; nextCursor: z.ZodNullable<z.ZodString> }, z.core.$strict> {
   return z.strictObject({ items: z.array(item), nextCursor: z.string().nullable() });
 }

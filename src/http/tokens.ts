@@ -17,11 +17,17 @@ export function userOfToken(secret: string, token: string, now: Date): string | 
   const given = Buffer.from(signature, 'base64url');
   const expected = mac(secret, payload);
   if (given.length !== expected.length || !timingSafeEqual(given, expected)) return null;
-  const { u: userId, e: end } = JSON.parse(Buffer.from(payload, 'base64url').toString()) as {
-    u: string;
-    e: number;
-  };
-  return now.getTime() < end ? userId : null;
+  return userOfPayload(Buffer.from(payload, 'base64url').toString(), now);
+}
+
+/** The payload is ours, since its signature is; an older or newer version of us may still have written another shape. */
+function userOfPayload(text: string, now: Date): string | null {
+  try {
+    const { u: userId, e: end } = JSON.parse(text) as { u?: unknown; e?: unknown };
+    return typeof userId === 'string' && typeof end === 'number' && now.getTime() < end ? userId : null;
+  } catch {
+    return null;
+  }
 }
 
 function mac(secret: string, payload: string): Buffer {

@@ -49,3 +49,14 @@ export function transferId(reason: string, reference: string, createdAt: Date): 
   const time = createdAt.getTime().toString(16).padStart(12, '0');
   return `${time}${createHash('sha256').update(`${reason}:${reference}`).digest('hex').slice(0, 20)}`;
 }
+
+/** A client's reference as the ledger stores it: unique over all clients. */
+export function storedReference(clientId: string, reference: string): string {
+  return `${clientId.replaceAll(':', '%3A')}:${reference}`;
+}
+
+/** What callers are shown of a stored reference: their own words, without the client that the ledger puts before them. */
+export function shownReference(reason: string, stored: string): string {
+  const hasClient = reason === 'deposit' || reason === 'withdrawal' || reason === 'transfer';
+  return hasClient ? stored.slice(stored.indexOf(':') + 1) : stored;
+}

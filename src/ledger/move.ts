@@ -1,6 +1,13 @@
 import type { Tx } from '../database/database.ts';
 import { Refusal } from '../refusal.ts';
-import { maxAmount, mayBeReversed, outsideWorld, transferId, type TransferReason } from './ledger.ts';
+import {
+  maxAmount,
+  mayBeReversed,
+  outsideWorld,
+  storedReference,
+  transferId,
+  type TransferReason,
+} from './ledger.ts';
 import { clockOf, ensureAccount, lockBalances, post } from './post.ts';
 import * as sql from './sql.ts';
 
@@ -44,7 +51,7 @@ export async function withdraw(tx: Tx, move: OutsideMove): Promise<Moved> {
 
 async function moveAcross(tx: Tx, reason: 'deposit' | 'withdrawal', move: OutsideMove): Promise<Moved> {
   const { owner, currency, amount } = move;
-  const reference = `${move.clientId}:${move.reference}`;
+  const reference = storedReference(move.clientId, move.reference);
   const outside = await ensureAccount(tx, outsideWorld, currency, 'system');
   // This lock makes movements of a currency across the border take turns, so what is read below stays true.
   const outsideBalance = (await lockBalances(tx, [outside])).get(outside) ?? 0;
@@ -94,7 +101,7 @@ export async function transfer(
   if (move.from === move.to) {
     throw new Refusal('INVALID_REQUEST', { faults: [{ path: 'to', message: 'must be another owner' }] });
   }
-  const reference = `${move.clientId}:${move.reference}`;
+  const reference = storedReference(move.clientId, move.reference);
   const from = await knownWallet(tx, move.from, move.currency);
   const to = await ensureAccount(tx, move.to, move.currency, 'wallet');
   const balances = await lockBalances(tx, [from, to]);

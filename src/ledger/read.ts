@@ -1,5 +1,5 @@
 import type { Db } from '../database/database.ts';
-import { transferId } from './ledger.ts';
+import { shownReference, transferId } from './ledger.ts';
 import * as sql from './sql.ts';
 
 /** A wallet's balance in minor units, now or at a past time (transfers up to and including it); 0 for an owner never seen. */
@@ -48,7 +48,7 @@ export async function statementOf(
       amount: row.amount,
       currency: row.currency,
       reason: row.reason,
-      reference: row.reference,
+      reference: shownReference(row.reason, row.reference),
       counterparty: { owner: row.other_owner, kind: row.other_kind },
       createdAt: row.created_at,
     })),

@@ -12,26 +12,36 @@ export function createLog(level: 'error' | 'warn' | 'info' | 'debug'): Logger {
   });
 }
 
+/** A chain of causes is followed this far; it may even be a circle. */
+const maxCauses = 3;
+const maxFrames = 12;
+
 /**
  * What may be logged of an error. The driver's errors carry the SQL and the bound values in `sql`, `sqlMessage` and
  * `message`, so of those only the number and the place are kept.
  */
-export function scrubbed(error: unknown): Record<string, unknown> {
+export function scrubbed(error: unknown, causes = maxCauses): Record<string, unknown> {
   if (!(error instanceof Error)) return { error: typeof error };
   const errno = errnoOf(error);
-  const fromDatabase = errno !== null || 'sql' in error;
+  const fromDatabase = errno !== null || 'sql' in error || 'sqlMessage' in error || 'sqlState' in error;
   const { code } = error as { code?: unknown };
   return {
     error: error.name,
     ...(typeof code === 'string' ? { errorCode: code } : {}),
     ...(errno === null ? {} : { errno }),
     ...(fromDatabase ? {} : { message: error.message }),
-    // The first line of a stack repeats the message.
-    stack: (error.stack ?? '')
-      .split('\n')
-      .filter((line) => /^\s+at /.test(line))
-      .slice(0, 12)
-      .map((line) => line.trim()),
-    ...(error.cause === undefined ? {} : { cause: scrubbed(error.cause) }),
+    stack: placesOf(error),
+    ...(error.cause === undefined || causes === 0 ? {} : { cause: scrubbed(error.cause, causes - 1) }),
   };
+}
+
+/** The stack without the message that it begins with, which may have several lines and look like anything. */
+function placesOf({ stack = '', message }: Error): string[] {
+  const start = message === '' ? -1 : stack.indexOf(message);
+  return stack
+    .slice(start === -1 ? 0 : start + message.length)
+    .split('\n')
+    .filter((line) => /^\s+at /.test(line))
+    .slice(0, maxFrames)
+    .map((line) => line.trim());
 }

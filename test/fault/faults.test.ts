@@ -2,7 +2,7 @@ import { assert } from 'chai';
 import { Database } from '../../src/database/database.ts';
 import { createPacket, keyOnly } from '../../src/packet/create.ts';
 import { sweepExpired } from '../../src/packet/refund.ts';
-import { Refusal } from '../../src/refusal.ts';
+import type { Refusal } from '../../src/refusal.ts';
 import { Proxy } from '../support/proxy.ts';
 import { newPacket, people, tally, TestBooks } from '../support/service.ts';
 

@@ -29,7 +29,7 @@ describe('ledger', () => {
       await work;
     } catch (error) {
       assert.instanceOf(error, Refusal);
-      assert.equal((error as Refusal).code, code);
+      assert.equal(error.code, code);
       return;
     }
     assert.fail(`not refused with ${code}`);
@@ -105,7 +105,10 @@ describe('ledger', () => {
         async () => await books.database.withTransaction('t', async (tx) => await transfer(tx, move)),
       ),
     );
-    assert.deepEqual(twice.map(({ created }) => created).sort(), [false, true]);
+    assert.sameMembers(
+      twice.map(({ created }) => created),
+      [false, true],
+    );
     const undo = async (reason: string, reference: string) =>
       await books.database.withTransaction('t', async (tx) => await reverse(tx, { reason, reference }));
     const outcomes = await Promise.allSettled(

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto';
 import { assert } from 'chai';
-import fc from 'fast-check';
+import * as fc from 'fast-check';
 import { checkProof, commitmentOf, type Proof } from '../../src/packet/split/proof.ts';
 import {
   splitFaults,

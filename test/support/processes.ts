@@ -20,9 +20,9 @@ export async function grabInProcesses(
     return { child, lines };
   });
   const next = async (lines: AsyncIterator<string>): Promise<string> => {
-    const { value, done } = await lines.next();
-    if (done === true) throw new Error('a grabber ended early');
-    return value;
+    const line = await lines.next();
+    if (line.done === true) throw new Error('a grabber ended early');
+    return line.value;
   };
   for (const { lines } of children) {
     const line = await next(lines);

@@ -1,0 +1,81 @@
+import {
+  createServer,
+  STATUS_CODES,
+  type RequestListener,
+  type Server,
+  type ServerResponse,
+} from 'node:http';
+import type { Duplex } from 'node:stream';
+
+export interface Listening {
+  /** For example `http://127.0.0.1:8080`. */
+  address: string;
+  /** Takes no more connections, lets running requests end, and cuts what is left at the deadline. */
+  close: (deadlineMs: number) => Promise<void>;
+}
+
+const limits = {
+  /** A whole request, body included, must have come within this time. */
+  requestTimeout: 30_000,
+  headersTimeout: 10_000,
+  /** Longer than the usual 60 s of the proxies in front, so that it is they who end an idle connection. */
+  keepAliveTimeout: 65_000,
+  maxHeaderSize: 16_384,
+  connectionsCheckingInterval: 5_000,
+};
+const backlog = 1_024;
+
+/** Serves until `close`. Rejects when the address cannot be had. */
+export async function listen(app: RequestListener, host: string, port: number): Promise<Listening> {
+  const server = createServer(limits);
+  const running = new Set<ServerResponse>();
+  let closing = false;
+  server.on('request', (_, response) => {
+    running.add(response);
+    response.once('close', () => running.delete(response));
+    if (closing) response.setHeader('connection', 'close');
+  });
+  server.on('request', app);
+  server.on('clientError', answerUnreadable);
+  await new Promise<void>((resolve, reject) => {
+    server.once('error', reject);
+    server.listen({ port, host, backlog }, resolve);
+  });
+  return {
+    address: addressOf(server, host),
+    close: async (deadlineMs) => {
+      closing = true;
+      // A connection that was busy when the server closed would else stay open, idle, until its own timeout.
+      for (const response of running) if (!response.headersSent) response.setHeader('connection', 'close');
+      const cut = setTimeout(() => server.closeAllConnections(), deadlineMs);
+      await new Promise<void>((resolve) => {
+        server.close(() => resolve());
+        server.closeIdleConnections();
+      });
+      clearTimeout(cut);
+    },
+  };
+}
+
+function addressOf(server: Server, host: string): string {
+  const bound = server.address();
+  if (bound === null || typeof bound === 'string') throw new Error('the server listens on no port');
+  return `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`;
+}
+
+const unreadableStatus: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };
+
+/** What is no HTTP never reaches the app; it is answered here, in the same form. */
+function answerUnreadable(error: Error & { code?: string }, socket: Duplex): void {
+  if (!socket.writable || error.code === 'ECONNRESET') {
+    socket.destroy();
+    return;
+  }
+  const status = unreadableStatus[error.code ?? ''] ?? 400;
+  const title = STATUS_CODES[status] ?? 'Bad Request';
+  const body = JSON.stringify({ type: 'about:blank', title, status, code: 'INVALID_REQUEST' });
+  socket.end(
+    `HTTP/1.1 ${status} ${title}\r\nConnection: close\r\nContent-Type: application/problem+json; charset=utf-8\r\n` +
+      `Content-Length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
+}

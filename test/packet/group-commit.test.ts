@@ -1,0 +1,115 @@
+import { assert } from 'chai';
+import { GroupCommit } from '../../src/packet/group-commit.ts';
+import { Refusal } from '../../src/refusal.ts';
+
+/** A door that opens when told to. */
+function gate(): { open: () => void; opened: Promise<void> } {
+  let open = (): void => {};
+  const opened = new Promise<void>((resolve) => {
+    open = resolve;
+  });
+  return { open, opened };
+}
+
+const turn = async (): Promise<void> =>
+  await new Promise((resolve) => {
+    setImmediate(() => setImmediate(resolve));
+  });
+
+const codeOf = async (work: Promise<unknown>): Promise<string> => {
+  try {
+    await work;
+    return 'answered';
+  } catch (error) {
+    return error instanceof Refusal ? error.code : (error as Error).message;
+  }
+};
+
+describe('group commit', () => {
+  it('an idle key starts at once and alone; who arrives meanwhile goes together, in order', async () => {
+    const batches: number[][] = [];
+    const first = gate();
+    const group = new GroupCommit<number, number>(async (_, requests) => {
+      batches.push(requests);
+      if (batches.length === 1) await first.opened;
+      return requests;
+    });
+    const answers = [group.submit('k', 0)];
+    await turn();
+    for (let request = 1; request <= 5; request += 1) answers.push(group.submit('k', request));
+    first.open();
+    assert.deepEqual(await Promise.all(answers), [0, 1, 2, 3, 4, 5]);
+    assert.deepEqual(batches, [[0], [1, 2, 3, 4, 5]]);
+  });
+
+  it('a hot key starves no other: keys take turns', async () => {
+    const order: string[] = [];
+    const group = new GroupCommit<number, number>(
+      async (key, requests) => {
+        order.push(key);
+        await turn();
+        return requests;
+      },
+      { keysInFlight: 1, batchSize: 10 },
+    );
+    const hot = Array.from({ length: 200 }, async (_, request) => await group.submit('hot', request));
+    const cold = ['a', 'b', 'c'].map(async (key) => await group.submit(key, 1));
+    await Promise.all([...hot, ...cold]);
+    assert.deepEqual(order.slice(0, 4), ['hot', 'a', 'b', 'c']);
+    assert.equal(order.length, 23);
+  });
+
+  it('one bad request fails alone; its neighbours are answered', async () => {
+    const group = new GroupCommit<number, number>(async (_, requests) => {
+      await turn();
+      if (requests.includes(13)) throw new Error('unlucky');
+      return requests.map((request) => request * 2);
+    });
+    const answers = await Promise.all(
+      Array.from({ length: 30 }, async (_, request) => await codeOf(group.submit('k', request))),
+    );
+    assert.deepEqual(
+      answers
+        .map((answer, request) => (answer === 'answered' ? null : request))
+        .filter((request) => request !== null),
+      [13],
+    );
+  });
+
+  it('past its limits it refuses with BUSY: length of a queue, length in all, age', async () => {
+    const held = gate();
+    const group = new GroupCommit<number, number>(
+      async (_, requests) => {
+        await held.opened;
+        return requests;
+      },
+      { queueLength: 2, totalLength: 3, waitMs: 100, keysInFlight: 1 },
+    );
+    const running = codeOf(group.submit('a', 0));
+    await turn();
+    const waiting = [group.submit('a', 1), group.submit('a', 2)].map(codeOf);
+    assert.equal(await codeOf(group.submit('a', 3)), 'BUSY', 'the queue of this key is full');
+    const other = codeOf(group.submit('b', 4));
+    assert.equal(await codeOf(group.submit('c', 5)), 'BUSY', 'all queues together are full');
+    assert.deepEqual(
+      await Promise.all([...waiting, other]),
+      ['BUSY', 'BUSY', 'BUSY'],
+      'they waited too long',
+    );
+    held.open();
+    assert.equal(await running, 'answered');
+    assert.equal(group.waiting, 0);
+  });
+
+  it('closing answers those that wait and takes no more', async () => {
+    const group = new GroupCommit<number, number>(async (_, requests) => {
+      await turn();
+      return requests;
+    });
+    const answers = Array.from({ length: 10 }, async (_, request) => await group.submit('k', request));
+    const closed = group.close();
+    assert.equal(await codeOf(group.submit('k', 11)), 'BUSY');
+    await closed;
+    assert.lengthOf(await Promise.all(answers), 10);
+  });
+});

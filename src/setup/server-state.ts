@@ -17,7 +17,8 @@ export interface ServerState {
 
 export function readState(home: string): ServerState | null {
   const text = readIfThere(join(home, 'server.json'));
-  return text === null ? null : (JSON.parse(text) as ServerState);
+  // A state without a version is one of before versions were kept: any program may try.
+  return text === null ? null : { version: '0.0', ...(JSON.parse(text) as Omit<ServerState, 'version'>) };
 }
 
 export function writeState(home: string, state: ServerState): void {

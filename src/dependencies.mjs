@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync } from 'node:fs';
+import { existsSync, statSync, utimesSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../', import.meta.url));
@@ -11,20 +11,22 @@ export function ensureDependencies() {
     console.error(`Luckyledger needs Node.js 20.19 or later; this is ${process.versions.node}.`);
     process.exit(1);
   }
-  const installed = `${root}node_modules/.package-lock.json`;
-  if (existsSync(installed) && statSync(installed).mtimeMs >= statSync(`${root}package-lock.json`).mtimeMs)
-    return;
+  // npm writes this stamp when it has installed everything.
+  const stamp = `${root}node_modules/.package-lock.json`;
+  if (existsSync(stamp) && statSync(stamp).mtimeMs >= statSync(`${root}package-lock.json`).mtimeMs) return;
   console.error('Installing dependencies: npm ci');
-  const { status } = spawnSync('npm', ['ci', '--no-progress', '--loglevel=error'], {
-    cwd: root,
-    stdio: ['ignore', 'ignore', 'inherit'],
-  });
+  // NODE_ENV=production would leave out tsx, which runs the sources.
+  const { status, error } = spawnSync(
+    'npm',
+    ['ci', '--include=dev', '--no-progress', '--no-audit', '--no-fund', '--loglevel=error'],
+    { cwd: root, stdio: ['ignore', 'ignore', 'inherit'], shell: process.platform === 'win32' },
+  );
   if (status !== 0) {
-    console.error('npm ci failed. Is the npm registry reachable?');
+    console.error(
+      error === undefined ? 'npm ci failed. Is the npm registry reachable?' : `npm ci: ${error.message}`,
+    );
     process.exit(status ?? 1);
   }
-  if (existsSync(installed)) {
-    // npm keeps the stamp of an unchanged tree; ours must be newer than the lock file.
-    spawnSync('touch', [installed]);
-  }
+  // The stamp's time must be newer than the lock file's, whatever times a checkout or npm gave to them.
+  if (existsSync(stamp)) utimesSync(stamp, new Date(), new Date());
 }

@@ -1,9 +1,9 @@
 import { randomBytes } from 'node:crypto';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import mysql from 'mysql2/promise';
 import { dbFolder, migrate, sqlStatements } from '../database/migrate.ts';
+import { createFile, readIfThere } from './files.ts';
 import { provideDatabase } from './provide.ts';
 
 export interface PrivateSetUp {
@@ -82,15 +82,16 @@ export async function giveRole(
   }
 }
 
+/** Made once; of two first starts at the same time, one makes them and both read them. */
 function readSecrets(folder: string): Secrets {
   const path = join(folder, 'secrets.json');
-  if (!existsSync(path)) {
-    const fresh: Secrets = {
-      apiKey: randomBytes(24).toString('base64url'),
-      tokenSecret: randomBytes(32).toString('base64url'),
-      servicePassword: randomBytes(18).toString('base64url'),
-    };
-    writeFileSync(path, `${JSON.stringify(fresh)}\n`, { mode: 0o600 });
-  }
-  return JSON.parse(readFileSync(path, 'utf8')) as Secrets;
+  const kept = readIfThere(path);
+  if (kept !== null) return JSON.parse(kept) as Secrets;
+  const fresh: Secrets = {
+    apiKey: randomBytes(24).toString('base64url'),
+    tokenSecret: randomBytes(32).toString('base64url'),
+    servicePassword: randomBytes(18).toString('base64url'),
+  };
+  createFile(path, `${JSON.stringify(fresh)}\n`);
+  return readSecrets(folder);
 }

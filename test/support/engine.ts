@@ -1,15 +1,19 @@
-import { mkdtempSync, rmSync } from 'node:fs';
+import { spawnSync } from 'node:child_process';
+import { mkdtempSync, readdirSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { MariaDbContainer } from '@testcontainers/mariadb';
 import { MySqlContainer } from '@testcontainers/mysql';
 import mysql from 'mysql2/promise';
+import { parseEngine } from '../../src/database/engine.ts';
+import { discardPrivateServer } from '../../src/setup/local-server.ts';
 import { provideDatabase } from '../../src/setup/provide.ts';
 
 /**
  * One real server for the whole run: TEST_DATABASE_URL (an administrator's) if set, else a container, else, when no
  * container can be had for any reason, a private server in a temporary folder. TEST_PROVIDER=url|container|local
- * forces one, and then its failure is an error; TEST_ENGINE=mysql|mariadb picks the container's image.
+ * forces one, and then its failure is an error; TEST_ENGINE=mysql|mariadb picks the container's image. Servers keep
+ * their durable defaults: the tests say something about durability.
  */
 interface Engine {
   url: string;
@@ -17,7 +21,15 @@ interface Engine {
   stop: () => Promise<void>;
 }
 
+const password = 'test-root';
+const folderPrefix = 'luckyledger-test-';
+
 let engine: Engine | null = null;
+/** What a run that is cut short has to do; never waits. */
+let discard: () => void = () => {};
+
+process.on('exit', () => discard());
+for (const signal of ['SIGTERM', 'SIGHUP'] as const) process.on(signal, () => process.exit(1));
 
 /** The administrator's URL of the server under test, without a database. */
 export function adminUrl(): string {
@@ -27,25 +39,29 @@ export function adminUrl(): string {
 
 export const mochaHooks = {
   async beforeAll(this: Mocha.Context): Promise<void> {
-    this.timeout(300_000);
+    this.timeout(900_000);
     engine = await provide();
     const connection = await mysql.createConnection({ uri: engine.url });
     const [rows] = await connection.query<mysql.RowDataPacket[]>('SELECT VERSION() AS version');
     await connection.end();
-    process.stdout.write(`\nEngine: ${String(rows[0]?.['version'])} (${engine.provider})\n`);
+    const { name, version } = parseEngine(String(rows[0]?.['version']));
+    process.stdout.write(`\nEngine: ${name} ${version} (${engine.provider})\n`);
   },
   async afterAll(this: Mocha.Context): Promise<void> {
-    this.timeout(60_000);
+    this.timeout(120_000);
     await engine?.stop();
+    discard();
+    discard = () => {};
   },
 };
 
 async function provide(): Promise<Engine> {
   const url = process.env['TEST_DATABASE_URL'] ?? '';
-  const forced = process.env['TEST_PROVIDER'] ?? (url === '' ? '' : 'url');
-  switch (forced) {
+  const forced = process.env['TEST_PROVIDER'] ?? '';
+  switch (forced === '' && url !== '' ? 'url' : forced) {
     case 'url':
-      return { url, provider: 'TEST_DATABASE_URL', stop: async () => {} };
+      if (url === '') throw new Error('TEST_PROVIDER=url needs TEST_DATABASE_URL');
+      return { url, provider: 'given by TEST_DATABASE_URL', stop: async () => {} };
     case 'container':
       return await container();
     case 'local':
@@ -54,6 +70,7 @@ async function provide(): Promise<Engine> {
       try {
         return await container();
       } catch (error) {
+        discard();
         const reason = error instanceof Error ? error.message.split('\n')[0] : String(error);
         process.stdout.write(`No container (${reason}); using a private server\n`);
         return await local();
@@ -64,48 +81,41 @@ async function provide(): Promise<Engine> {
 }
 
 async function container(): Promise<Engine> {
-  const password = 'test-root';
-  if (process.env['TEST_ENGINE'] === 'mariadb') {
-    const started = await new MariaDbContainer('mariadb:11.8').withRootPassword(password).start();
-    return engineOf(
-      started.getHost(),
-      started.getPort(),
-      password,
-      'testcontainers, mariadb:11.8',
-      async () => {
-        await started.stop();
-      },
-    );
-  }
-  const started = await new MySqlContainer('mysql:9.7').withRootPassword(password).start();
-  return engineOf(started.getHost(), started.getPort(), password, 'testcontainers, mysql:9.7', async () => {
-    await started.stop();
-  });
-}
-
-function engineOf(
-  host: string,
-  port: number,
-  password: string,
-  provider: string,
-  stop: () => Promise<void>,
-): Engine {
+  const mariadb = process.env['TEST_ENGINE'] === 'mariadb';
+  const started = mariadb
+    ? await new MariaDbContainer('mariadb:11.8').withRootPassword(password).start()
+    : await new MySqlContainer('mysql:9.7').withRootPassword(password).start();
+  discard = () =>
+    void spawnSync('docker', ['rm', '--force', '--volumes', started.getId()], { timeout: 20_000 });
+  const host = started.getHost() === 'localhost' ? '127.0.0.1' : started.getHost();
   return {
-    url: `mysql://root:${password}@${host === 'localhost' ? '127.0.0.1' : host}:${port}`,
-    provider,
-    stop,
+    url: `mysql://root:${password}@${host}:${started.getPort()}`,
+    provider: `container ${mariadb ? 'mariadb:11.8' : 'mysql:9.7'}, by testcontainers`,
+    stop: async () => {
+      await started.stop();
+      discard = () => {};
+    },
   };
 }
 
 async function local(): Promise<Engine> {
-  const folder = mkdtempSync(join(tmpdir(), 'luckyledger-test-'));
-  const provided = await provideDatabase(folder, (line) => process.stdout.write(`${line}\n`));
-  return {
-    url: provided.adminUrl,
-    provider: 'private server',
-    stop: async () => {
-      await provided.stop();
-      rmSync(folder, { recursive: true, force: true });
-    },
-  };
+  removeLeftOver();
+  const folder = mkdtempSync(join(tmpdir(), `${folderPrefix}${process.pid}-`));
+  discard = () => discardPrivateServer(folder);
+  const say = (line: string): void => void process.stdout.write(`${line}\n`);
+  const { adminUrl: url, stop } = await provideDatabase(folder, say, { container: false });
+  return { url, provider: 'private local server', stop };
+}
+
+/** Servers and folders of earlier runs that were killed; the name holds the run's process. */
+function removeLeftOver(): void {
+  for (const name of readdirSync(tmpdir())) {
+    const pid = name.startsWith(folderPrefix) ? Number(name.slice(folderPrefix.length).split('-')[0]) : NaN;
+    if (!Number.isInteger(pid)) continue;
+    try {
+      process.kill(pid, 0);
+    } catch {
+      discardPrivateServer(join(tmpdir(), name));
+    }
+  }
 }

@@ -27,9 +27,10 @@ export const insertAccounts = statement(
   'INSERT INTO accounts (owner, currency, kind) VALUES ? ON DUPLICATE KEY UPDATE balance = balance',
 );
 
+// Forced, since MariaDB 10.11 takes the longer key of (id, currency), and would lock rows of both.
 export const lockAccounts = statement<AccountRow>(
   'ledger.lock_accounts',
-  'SELECT id, owner, kind, balance FROM accounts WHERE id IN (?) ORDER BY id FOR UPDATE',
+  'SELECT id, owner, kind, balance FROM accounts FORCE INDEX (PRIMARY) WHERE id IN (?) ORDER BY id FOR UPDATE',
 );
 
 /**

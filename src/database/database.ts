@@ -48,7 +48,7 @@ export interface Tx {
 
 /** Reads committed rows outside a transaction; a function that only reads takes one. */
 export interface Db {
-  rows<Row>(query: Statement<Row>, values?: readonly Bound[]): Promise<Row[]>;
+  rows<Row>(query: Statement<Row>, values?: readonly Bound[], options?: UnitOptions): Promise<Row[]>;
   /** Runs a builder made with `knex`. The builder must be a SELECT. */
   select<Row extends object>(name: string, build: (knex: Knex) => Knex.QueryBuilder): Promise<Row[]>;
 }
@@ -171,10 +171,14 @@ export class Database implements Db {
     }
   }
 
-  async rows<Row>(query: Statement<Row>, values: readonly Bound[] = []): Promise<Row[]> {
+  async rows<Row>(
+    query: Statement<Row>,
+    values: readonly Bound[] = [],
+    options: UnitOptions = {},
+  ): Promise<Row[]> {
     return await this.#attempts(
       query.name,
-      {},
+      options,
       async (connected) => await readRows(connected, query, values),
     );
   }

@@ -13,6 +13,9 @@ export interface RuleReport {
   ms: number;
 }
 
+/** A rule reads whole tables: on millions of rows that takes longer than a request may. */
+const ruleDeadlineMs = 600_000;
+
 const folder = new URL('reconcile/', dbFolder);
 
 /** The rules that `db/reconcile` holds, in order. */
@@ -37,7 +40,8 @@ export async function reconcile(
       .replaceAll(/^--.*$/gm, '')
       .trim()
       .replace(/;$/, '');
-    const findings = await db.rows(statement<Record<string, unknown>>(`reconcile.${rule}`, query));
+    const named = statement<Record<string, unknown>>(`reconcile.${rule}`, query);
+    const findings = await db.rows(named, [], { deadlineMs: ruleDeadlineMs });
     const report = { rule, checks: header.replace(/^-- /, ''), findings, ms: performance.now() - started };
     progress(report);
     reports.push(report);

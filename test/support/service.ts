@@ -8,7 +8,7 @@ import { createPacket, keyOnly, type CreateHooks, type NewPacket } from '../../s
 import { GrabDesk } from '../../src/packet/grab-desk.ts';
 import type { GrabOutcome } from '../../src/packet/packet.ts';
 import { closePacket } from '../../src/packet/refund.ts';
-import { reconcile } from '../../src/reconcile/reconcile.ts';
+import { reconcile, type RuleReport } from '../../src/reconcile/reconcile.ts';
 import { applyRoles, giveRole } from '../../src/setup/private.ts';
 import { adminUrl } from './engine.ts';
 
@@ -117,8 +117,8 @@ export class TestBooks {
     return rows[0]?.balance ?? 0;
   }
 
-  /** Runs every reconciliation file; all of them must be silent. */
-  async assertClean(): Promise<void> {
+  /** Runs every reconciliation file; all of them must be silent. Returns what each took. */
+  async assertClean(): Promise<RuleReport[]> {
     const reports = await reconcile(this.database);
     assert.isAtLeast(reports.length, 20, 'the reconciliation files are there');
     const found = reports.filter(({ findings }) => findings.length > 0);
@@ -126,6 +126,7 @@ export class TestBooks {
       found.map(({ rule, findings }) => ({ rule, first: findings.slice(0, 3) })),
       [],
     );
+    return reports;
   }
 
   async close(): Promise<void> {

@@ -1,5 +1,5 @@
 import { createHash } from 'node:crypto';
-import { splitFaults, splitShares, type SplitMethod, type SplitRequest } from './split.ts';
+import { splitFaults, splitMethods, splitShares, type SplitMethod, type SplitRequest } from './split.ts';
 import { verifySplit } from './verify.ts';
 
 /** Hex SHA-256 of the 32 raw seed bytes followed by the packet id in UTF-8: published before anybody may grab. */
@@ -21,7 +21,11 @@ export interface Proof {
   shares: number[];
 }
 
-/** Recomputes a split from its proof; returns every fault, so an empty list means that the split was fair. */
+/**
+ * Recomputes a split from its proof; returns every fault, so an empty list means that the split was fair. A proof may
+ * come from anywhere: parameters out of range are faults, not exceptions, and nothing is computed for more shares
+ * than the proof itself lists.
+ */
 export function checkProof(proof: Proof): string[] {
   const faults: string[] = [];
   if (!/^[0-9a-f]{64}$/.test(proof.seed)) return ['the seed is not 32 bytes in hex'];
@@ -36,9 +40,11 @@ export function checkProof(proof: Proof): string[] {
     minShare: proof.minShare,
     maxShare: proof.maxShare,
   };
+  if (!splitMethods.includes(proof.split)) return [...faults, 'the split method is unknown'];
+  if (splitFaults(request).length > 0) return [...faults, 'the parameters of the packet admit no split'];
   const wrong = verifySplit(request, proof.shares);
   if (wrong !== null) faults.push(wrong);
-  if (splitFaults(request).length > 0) return [...faults, 'the parameters of the packet admit no split'];
+  if (proof.shares.length !== proof.shareCount) return faults;
   const expected = splitShares(request, seed);
   const different = proof.shares.findIndex((share, index) => share !== expected[index]);
   if (different !== -1)

@@ -1,7 +1,9 @@
 import type { Fault } from '../../refusal.ts';
 import { Generator } from './generator.ts';
+import { lineCut } from './line-cut.ts';
 
-export type SplitMethod = 'double-mean' | 'line-cut' | 'equal';
+export const splitMethods = ['double-mean', 'line-cut', 'equal'] as const;
+export type SplitMethod = (typeof splitMethods)[number];
 
 /** Amounts are integers in minor units (fen), at most 2^53 − 1. */
 export interface SplitRequest {
@@ -14,8 +16,10 @@ export interface SplitRequest {
 }
 
 /** Why a split is impossible; empty when it is possible. Products are compared as BigInt: they may pass 2^53. */
-export function splitFaults({ totalAmount, shareCount, minShare, maxShare }: SplitRequest): Fault[] {
-  const faults: Fault[] = [];
+export function splitFaults(request: SplitRequest): Fault[] {
+  const faults = rangeFaults(request);
+  if (faults.length > 0) return faults;
+  const { totalAmount, shareCount, minShare, maxShare } = request;
   const least = BigInt(shareCount) * BigInt(minShare);
   if (BigInt(totalAmount) < least) {
     faults.push({
@@ -36,6 +40,13 @@ export function splitFaults({ totalAmount, shareCount, minShare, maxShare }: Spl
     });
   }
   return faults;
+}
+
+/** What is no positive exact integer: nothing can be computed with it, not even whether the split is possible. */
+function rangeFaults({ totalAmount, shareCount, minShare, maxShare }: SplitRequest): Fault[] {
+  return Object.entries({ totalAmount, shareCount, minShare, maxShare: maxShare ?? 1 })
+    .filter(([, value]) => !Number.isSafeInteger(value) || value < 1)
+    .map(([name]) => ({ path: `body.${name}`, message: 'must be an integer from 1 to 2^53 − 1' }));
 }
 
 /**
@@ -66,7 +77,8 @@ function equal({ totalAmount, shareCount }: SplitRequest): Float64Array {
  * Each share uniform in [min, 2 × mean of what remains], the last takes the rest. At each step the range is cut to
  * what leaves a feasible rest (at least min, at most max for each share after it). The range is kept symmetric
  * about the mean of what remains, so that an expected share is the mean at every position: with minimum m the
- * upper end is 2 × mean − m, which is 2 × mean of what remains above the minimum.
+ * upper end is 2 × mean − m, which is 2 × mean of what remains above the minimum. Where a maximum cuts the range it
+ * is no longer symmetric, and the last drawn get more: the shuffle afterwards is what keeps positions equal then.
  */
 function doubleMean(
   { totalAmount, shareCount, minShare, maxShare }: SplitRequest,
@@ -77,13 +89,11 @@ function doubleMean(
   for (let index = 0; index < shareCount - 1; index += 1) {
     const left = shareCount - index;
     const after = left - 1;
-    const mean = Math.floor(rest / left);
     // Both products are at most `rest`, or irrelevant when larger: min × after ≤ rest always holds.
     const low = maxShare === null ? minShare : Math.max(minShare, restBeyond(rest, after, maxShare));
     const most = rest - minShare * after;
-    // 2 × mean may pass 2^53; `most` never does.
-    const doubled = mean >= 2 ** 52 ? most : doubledMean(rest, left, minShare);
-    const high = Math.max(low, Math.min(most, maxShare ?? most, doubled));
+    // Never below `low`, which is at most the mean of what remains, since a share of more than the mean is never forced.
+    const high = Math.min(most, maxShare ?? most, doubledMean(rest, left, minShare));
     shares[index] = generator.between(low, high);
     rest -= shares[index] ?? 0;
   }
@@ -104,79 +114,6 @@ function doubledMean(rest: number, left: number, minShare: number): number {
   const quotient = Math.floor(above / left);
   const remainder = above - quotient * left;
   return minShare + 2 * quotient + (2 * remainder >= left ? 1 : 0);
-}
-
-/** How often an exact draw is repeated before a maximum is enforced by repair. */
-const exactTries = 64;
-
-/**
- * n − 1 distinct cut points in a line; the differences are the shares: every composition of the total into n shares
- * of at least the minimum is equally likely. A maximum is honoured by drawing again, which keeps that exact among
- * the compositions within the maximum; where it is so tight that 64 draws all fail, the last one is repaired: what
- * exceeds the maximum is moved, share by share, into the room of uniformly chosen others.
- */
-function lineCut(request: SplitRequest, generator: Generator): Float64Array {
-  const { maxShare, shareCount } = request;
-  // A draw of many shares is worth fewer repeats: one that is too tight for 64 tries of few is hopeless for many.
-  const tries = maxShare === null ? 1 : Math.max(1, Math.floor(exactTries / Math.ceil(shareCount / 10_000)));
-  let shares = composition(request, generator);
-  for (let attempt = 1; attempt < tries && exceeds(shares, maxShare); attempt += 1) {
-    shares = composition(request, generator);
-  }
-  if (maxShare !== null && exceeds(shares, maxShare)) repair(shares, maxShare, generator);
-  return shares;
-}
-
-function composition(
-  { totalAmount, shareCount, minShare }: SplitRequest,
-  generator: Generator,
-): Float64Array {
-  // Each share keeps min − 1 aside; the rest, at least one a share, is cut at distinct points in [1, line − 1].
-  const line = totalAmount - shareCount * (minShare - 1);
-  const cuts = distinctCuts(line - 1, shareCount - 1, generator);
-  const shares = new Float64Array(shareCount);
-  let before = 0;
-  for (let index = 0; index < shareCount; index += 1) {
-    const cut = index < cuts.length ? (cuts[index] ?? 0) : line;
-    shares[index] = cut - before + minShare - 1;
-    before = cut;
-  }
-  return shares;
-}
-
-/** `count` distinct integers of [1, range], sorted: every subset equally likely (Floyd's algorithm). */
-function distinctCuts(range: number, count: number, generator: Generator): Float64Array {
-  const chosen = new Set<number>();
-  for (let upper = range - count + 1; upper <= range; upper += 1) {
-    const candidate = generator.between(1, upper);
-    chosen.add(chosen.has(candidate) ? upper : candidate);
-  }
-  return Float64Array.from(chosen).sort();
-}
-
-function exceeds(shares: Float64Array, maxShare: number | null): boolean {
-  return maxShare !== null && shares.some((share) => share > maxShare);
-}
-
-/** Moves what exceeds the maximum into others' room, visiting them in a random order; room is always enough. */
-function repair(shares: Float64Array, maxShare: number, generator: Generator): void {
-  let excess = 0;
-  for (let index = 0; index < shares.length; index += 1) {
-    const over = (shares[index] ?? 0) - maxShare;
-    if (over <= 0) continue;
-    excess += over;
-    shares[index] = maxShare;
-  }
-  const order = shuffle(Float64Array.from(shares.keys()), generator);
-  // An even part for everybody with room, until all is placed: no position and no share is favoured.
-  while (excess > 0) {
-    const part = Math.max(1, Math.floor(excess / shares.length));
-    for (const index of order) {
-      const room = Math.min(maxShare - (shares[index] ?? 0), part, excess);
-      shares[index] = (shares[index] ?? 0) + room;
-      excess -= room;
-    }
-  }
 }
 
 /** Fisher–Yates, in place. */

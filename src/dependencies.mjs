@@ -1,5 +1,5 @@
 import { spawnSync } from 'node:child_process';
-import { existsSync, statSync, utimesSync } from 'node:fs';
+import { existsSync, lstatSync, statSync, utimesSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 
 export const root = fileURLToPath(new URL('../', import.meta.url));
@@ -14,6 +14,8 @@ export function ensureDependencies() {
   // npm writes this stamp when it has installed everything.
   const stamp = `${root}node_modules/.package-lock.json`;
   if (existsSync(stamp) && statSync(stamp).mtimeMs >= statSync(`${root}package-lock.json`).mtimeMs) return;
+  // npm ci would empty the folder behind a link, which is somebody else's.
+  if (lstatSync(`${root}node_modules`, { throwIfNoEntry: false })?.isSymbolicLink() === true) return;
   console.error('Installing dependencies: npm ci');
   // NODE_ENV=production would leave out tsx, which runs the sources.
   const { status, error } = spawnSync(

@@ -169,6 +169,13 @@ export async function assertFunds(tx: Tx, walletId: number, amount: number): Pro
   if (balance < amount) throw insufficientFunds();
 }
 
+/** The wallet of an owner, if it holds this amount at the moment: no lock, so no promise. Refuses: INSUFFICIENT_FUNDS. */
+export async function fundedWallet(tx: Tx, owner: string, currency: string, amount: number): Promise<number> {
+  const [row] = await tx.rows(sql.findAccounts, [[owner], currency, 'wallet']);
+  if (row === undefined || row.balance < amount) throw insufficientFunds();
+  return row.id;
+}
+
 /** The wallet of an owner; who was never seen has no funds. */
 export async function knownWallet(tx: Tx, owner: string, currency: string): Promise<number> {
   const [row] = await tx.rows(sql.findAccounts, [[owner], currency, 'wallet']);

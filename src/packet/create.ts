@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto';
 import { ulid } from 'ulid';
 import type { Database, Tx } from '../database/database.ts';
 import { once, type Answer, type IdempotencyRequest } from '../idempotency/once.ts';
-import { assertFunds, knownWallet } from '../ledger/move.ts';
+import { assertFunds, fundedWallet } from '../ledger/move.ts';
 import { clockOf, ensureAccount, post } from '../ledger/post.ts';
 import { append } from '../outbox/append.ts';
 import { Refusal } from '../refusal.ts';
@@ -66,8 +66,8 @@ export async function createPacket(
     'packet.create',
     request,
     async (tx) => {
-      // A cheap look first, without a lock, so that who lacks funds does not make us split for nothing.
-      const wallet = await knownWallet(tx, input.senderId, input.currency);
+      // A cheap look first, without a lock, so that who lacks funds does not make us split and store for nothing.
+      const wallet = await fundedWallet(tx, input.senderId, input.currency, input.split.totalAmount);
       shares ??= (hooks.split ?? splitShares)(input.split, seed);
       assertSplit(input.split, shares, id, hooks);
       const escrow = await ensureAccount(tx, id, input.currency, 'escrow');

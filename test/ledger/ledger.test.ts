@@ -65,6 +65,18 @@ describe('ledger', () => {
     assert.equal(await books.balance('spender'), 0);
   });
 
+  it('who lacks the funds is refused before anything is split or stored', async () => {
+    await put('hollow', 1, 'hollow');
+    let splits = 0;
+    const count = (): Float64Array => {
+      splits += 1;
+      return new Float64Array();
+    };
+    const asked = { senderId: 'hollow', totalAmount: 1_000_000, shareCount: 1_000_000 };
+    await refused('INSUFFICIENT_FUNDS', books.packet(asked, { split: count }));
+    assert.equal(splits, 0);
+  });
+
   it('a withdrawal never overdraws, whatever the race', async () => {
     await put('drawer', 50, 'drawer');
     const outcomes = await Promise.allSettled(

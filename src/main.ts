@@ -55,5 +55,8 @@ function messageOf(error: Error): string {
   if (code === 'ECONNREFUSED') {
     return `The database does not answer at ${String(address)}:${String(port)}. Is it running? See DATABASE_URL.`;
   }
+  if (code === 'EADDRINUSE') {
+    return `Something listens on ${String(address)}:${String(port)} already: this service, perhaps? Choose another with PORT.`;
+  }
   return error.message === '' ? String(code) : error.message;
 }

@@ -6,7 +6,7 @@ import { createLog } from '../observe/log.ts';
 import { reconcile } from '../reconcile/reconcile.ts';
 import { startService } from '../service.ts';
 import { setUp } from './database.ts';
-import { FindingsError, print, say, table } from './output.ts';
+import { FindingsError, print, table } from './output.ts';
 import { reportTable } from './reconcile.ts';
 
 const userCount = 100;
@@ -67,8 +67,8 @@ async function play(api: string, apiKey: string): Promise<void> {
     greeting: '恭喜发财',
   });
   const { id } = created.body as { id: string };
-  say(`小明 (xiaoming) sends ¥${yuan(totalFen)} in ${shareCount} shares: packet ${id}`);
-  say(`${userCount} users grab at once …`);
+  print(`小明 (xiaoming) sends ¥${yuan(totalFen)} in ${shareCount} shares: packet ${id}`);
+  print(`${userCount} users grab at once …\n`);
   const started = performance.now();
   const answers = await Promise.all(
     Array.from(

@@ -56,10 +56,10 @@ export function keysCommand(): Command {
     });
   keys
     .command('revoke <id>')
-    .description('end a key; running services refuse it within seconds')
+    .description('end a key; running services refuse it within 5 seconds')
     .action(async (id: string) => {
       await withDatabase(async (database) => await revokeKey(database, id));
-      print(`Key ${id} is revoked.`);
+      print(`Key ${id} is revoked. Running services refuse it within 5 seconds.`);
     });
   return keys;
 }

@@ -1,4 +1,5 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import mysql from 'mysql2/promise';
@@ -37,6 +38,7 @@ export async function privateSetUp(
       if (applied.length > 0) say(`Migrated the schema: ${applied.join(', ')}`);
       await applyRoles(admin);
       await giveRole(admin, `${database}_service`, secrets.servicePassword, 'luckyledger_service');
+      await letAuditorIn(admin, folder, database, new URL(provided.adminUrl), secrets);
     } finally {
       await admin.end();
     }
@@ -53,6 +55,32 @@ export async function privateSetUp(
     await provided.stop();
     throw error;
   }
+}
+
+/** A user with the auditor's role, and an option file with which the bare client logs in as that user. */
+async function letAuditorIn(
+  admin: mysql.Connection,
+  folder: string,
+  database: string,
+  server: URL,
+  secrets: Secrets,
+): Promise<void> {
+  const user = `${database}_auditor`;
+  const password = createHash('sha256')
+    .update(`auditor:${secrets.servicePassword}`)
+    .digest('hex')
+    .slice(0, 32);
+  await giveRole(admin, user, password, 'luckyledger_auditor');
+  const options = [
+    '[client]',
+    `host=${server.hostname}`,
+    `port=${server.port}`,
+    'protocol=tcp',
+    `user=${user}`,
+    `password=${password}`,
+  ];
+  // Written at each start: the port may have changed.
+  writeFileSync(join(folder, 'auditor.cnf'), `${options.join('\n')}\n`, { mode: 0o600 });
 }
 
 /** Creates the three roles in the connection's database, or brings them up to date. */

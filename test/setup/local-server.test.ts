@@ -87,6 +87,18 @@ describe('private server', function () {
     const database = await Database.open(first.databaseUrl, { poolSize: 2 });
     for (const { rule, findings } of await reconcile(database)) assert.isEmpty(findings, rule);
     await database.close();
+    const [, password = ''] = /password=(.*)/.exec(readFileSync(join(folder, 'auditor.cnf'), 'utf8')) ?? [];
+    const auditorUrl = new URL(first.databaseUrl);
+    auditorUrl.username = 'll_setup_auditor';
+    auditorUrl.password = password;
+    await run(auditorUrl.href, 'SELECT * FROM transfers');
+    assert.isTrue(
+      await run(auditorUrl.href, 'DELETE FROM transfers').then(
+        () => false,
+        () => true,
+      ),
+      'an auditor only reads',
+    );
     await first.stop();
     const again = await privateSetUp(folder, 'll_setup', say);
     assert.equal(again.apiKey, first.apiKey);

@@ -17,6 +17,9 @@ import { Worker } from './worker.ts';
 
 export const version = '0.1.0';
 
+/** How long a probe waits for the database. */
+const readyMs = 2_000;
+
 /** How often each process looks for expired packets. */
 const sweepRestMs = 1_000;
 
@@ -80,7 +83,13 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     splitRejected: (parameters) => void log.error('a split failed its independent check', parameters),
     ...options.createHooks,
   };
-  const routes = allRoutes({ database, desk, tokenSecret: options.tokenSecret, createHooks });
+  const routes = allRoutes({
+    database,
+    desk,
+    tokenSecret: options.tokenSecret,
+    createHooks,
+    grabFailed: (error) => failed(error, { route: 'grabBatch' }),
+  });
   const app = createApp(routes, {
     authenticator: new Authenticator({
       findKey: async (id) => await findKey(database, id),
@@ -120,10 +129,14 @@ export async function startService(options: ServiceOptions): Promise<Service> {
 }
 
 async function answers(database: Database): Promise<boolean> {
-  try {
-    const [row] = await database.rows(ping);
-    return row?.one === 1;
-  } catch {
-    return false;
-  }
+  const asked = database.rows(ping, [], { deadlineMs: readyMs }).then(
+    ([row]) => row?.one === 1,
+    () => false,
+  );
+  // A server that accepts connections and then says nothing would keep the look-up trying for longer.
+  let timer: NodeJS.Timeout | undefined;
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(() => resolve(false), readyMs);
+  });
+  return await Promise.race([asked, late]).finally(() => clearTimeout(timer));
 }

@@ -3,7 +3,8 @@
 -- A finding: a transfer without packet or grab, or with the wrong wallet.
 SELECT t.id AS transfer_id, t.reason, t.reference, t.amount
 FROM transfers t
-LEFT JOIN packets p ON p.id = SUBSTRING_INDEX(t.reference, ':', 1)
+LEFT JOIN packets p ON t.reason IN ('fund', 'grab', 'refund')
+  AND p.id = CONVERT(SUBSTRING_INDEX(t.reference, ':', 1) USING ascii) COLLATE ascii_bin
 LEFT JOIN grabs g ON t.reason = 'grab' AND g.packet_id = p.id AND g.seq = CAST(SUBSTRING_INDEX(t.reference, ':', -1) AS UNSIGNED)
 LEFT JOIN accounts d ON d.id = t.debit_account_id
 LEFT JOIN accounts c ON c.id = t.credit_account_id

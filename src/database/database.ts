@@ -63,7 +63,16 @@ interface Connected {
   /** Rejects when the deadline passes; every statement races it, as a destroyed connection never answers. */
   expired: Promise<never>;
   before: DatabaseEvents['before'];
+  fate: Fate;
 }
+
+/** Whether a COMMIT of this unit was sent whose answer never came: then nobody knows yet what became of it. */
+interface Fate {
+  unknown: boolean;
+}
+
+/** How often a unit whose COMMIT met the deadline is run in all, to learn what became of it. */
+const attemptsToLook = 3;
 
 const sessionSql = (lockWaitMs: number): string =>
   "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,NO_ZERO_DATE,NO_ZERO_IN_DATE," +
@@ -194,7 +203,9 @@ export class Database implements Db {
    * Runs `unit` in one transaction and returns what it returned, after the commit. The whole unit runs again,
    * bounded and jittered, after a conflict (errno 1213, 1205, 1020) or a lost connection. Since a COMMIT whose
    * answer was lost may have happened, every unit must begin by looking whether its effect is there already.
-   * A Refusal, or any other error, rolls back and is passed on. When the attempts run out: BUSY.
+   * A Refusal, or any other error, rolls back and is passed on. When the attempts run out: BUSY, which wrote
+   * nothing, unless its detail says that the outcome is not known: then the database went silent during COMMIT and
+   * did not come back while we looked.
    */
   async withTransaction<T>(
     name: string,
@@ -207,7 +218,7 @@ export class Database implements Db {
       try {
         await exchange(connected, 'START TRANSACTION', []);
         const result = await unit(transactionOn(connected));
-        await exchange(connected, 'COMMIT', []);
+        await commit(connected);
         outcome = 'committed';
         return result;
       } finally {
@@ -231,21 +242,19 @@ export class Database implements Db {
     options: UnitOptions,
     work: (connected: Connected) => Promise<T>,
   ): Promise<T> {
+    const fate: Fate = { unknown: false };
     for (let attempt = 1; ; attempt += 1) {
       try {
-        return await this.#once(name, options.deadlineMs ?? this.limits.deadlineMs, work);
+        return await this.#once(name, options.deadlineMs ?? this.limits.deadlineMs, fate, work);
       } catch (error) {
         const kind = errorKind(error);
-        if (kind !== 'conflict' && kind !== 'lost') throw error;
+        const turnedAway = fate.unknown && error instanceof Refusal && error.code === 'BUSY';
+        if (kind !== 'conflict' && kind !== 'lost' && !turnedAway) throw error;
         this.#events.retried?.(name, String(errnoOf(error) ?? kind));
-        // Past a deadline the time that the caller may be kept waiting is used up.
-        if (attempt >= this.limits.attempts || error instanceof DeadlineError) {
-          throw new Refusal('BUSY', {
-            detail: 'The database did not answer in time; repeat the request.',
-            retryAfterSeconds: 1,
-            cause: error,
-          });
-        }
+        // Past a deadline the time that the caller may be kept waiting is used up, unless a COMMIT was under way:
+        // then the next attempt waits for its locks and finds what became of it.
+        const late = error instanceof DeadlineError && !(fate.unknown && attempt < attemptsToLook);
+        if (attempt >= this.limits.attempts || late) throw gaveUp(fate, error);
         // A lost connection usually comes with a server that needs a moment; a conflict is over at once.
         const baseMs = kind === 'lost' ? 100 : 5;
         await pause(Math.min(1_000, baseMs * 2 ** (attempt - 1)) * (0.5 + Math.random()));
@@ -254,7 +263,12 @@ export class Database implements Db {
   }
 
   /** One attempt on one connection, which goes back to the pool only when it is known to be idle. */
-  async #once<T>(name: string, deadlineMs: number, work: (connected: Connected) => Promise<T>): Promise<T> {
+  async #once<T>(
+    name: string,
+    deadlineMs: number,
+    fate: Fate,
+    work: (connected: Connected) => Promise<T>,
+  ): Promise<T> {
     await this.admission.enter();
     try {
       const connection = await this.#pool.promise().getConnection();
@@ -264,7 +278,7 @@ export class Database implements Db {
       });
       // Nobody may be racing at the moment when it rejects.
       expired.catch(() => {});
-      const connected = { connection, expired, before: this.#events.before };
+      const connected = { connection, expired, before: this.#events.before, fate };
       let clean = false;
       try {
         const result = await work(connected);
@@ -311,6 +325,23 @@ async function exchange(
   if (before !== undefined) await before(sql, connection);
   const [answer] = await Promise.race([connection.query(sql, values as unknown[]), expired]);
   return answer;
+}
+
+async function commit(connected: Connected): Promise<void> {
+  try {
+    await exchange(connected, 'COMMIT', []);
+  } catch (error) {
+    // Told an error, we know that nothing was committed; told nothing, we do not.
+    if (errorKind(error) === 'lost') connected.fate.unknown = true;
+    throw error;
+  }
+}
+
+function gaveUp(fate: Fate, cause: unknown): Refusal {
+  const detail = fate.unknown
+    ? 'The database went silent during the commit, so the outcome is not known. Repeat the request: it tells the result.'
+    : 'The database did not answer in time. Nothing was written; repeat the request.';
+  return new Refusal('BUSY', { detail, retryAfterSeconds: 1, cause });
 }
 
 /** Whether the connection is known to be outside any transaction afterwards. */

@@ -16,6 +16,9 @@ const conflicts = new Set([
   1205, // lock wait timeout: only the statement is rolled back, so the unit must be
   1020, // MariaDB: record changed since last read
   3572, // MySQL: NOWAIT found the row locked
+  1317, // somebody killed the query; only the statement is rolled back
+  1969, // MariaDB: a statement took longer than max_statement_time
+  3024, // MySQL: a statement took longer than max_execution_time
 ]);
 
 const losses = new Set([

@@ -1,5 +1,6 @@
 import {
   createServer,
+  type IncomingMessage,
   STATUS_CODES,
   type RequestListener,
   type Server,
@@ -28,15 +29,23 @@ const backlog = 1_024;
 /** Serves until `close`. Rejects when the address cannot be had. */
 export async function listen(app: RequestListener, host: string, port: number): Promise<Listening> {
   const server = createServer(limits);
-  const running = new Set<ServerResponse>();
+  /** The answers under way, each with its request. */
+  const running = new Map<ServerResponse, IncomingMessage>();
   let closing = false;
-  server.on('request', (_, response) => {
-    running.add(response);
+  server.on('request', (request, response) => {
+    running.set(response, request);
     response.once('close', () => running.delete(response));
     if (closing) response.setHeader('connection', 'close');
   });
   server.on('request', app);
-  server.on('clientError', answerUnreadable);
+  server.on('clientError', (error: Error & { code?: string }, socket) => {
+    // A request whose body has not come whole has done nothing yet; the others may have.
+    const underWay = [...running]
+      .filter(([, request]) => request.socket === socket && request.complete)
+      .map(([response]) => response);
+    if (underWay.length === 0 || error.code === 'ECONNRESET') answerUnreadable(error, socket);
+    else endAfter(underWay, socket);
+  });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
     server.listen({ port, host, backlog }, resolve);
@@ -46,7 +55,8 @@ export async function listen(app: RequestListener, host: string, port: number): 
     close: async (deadlineMs) => {
       closing = true;
       // A connection that was busy when the server closed would else stay open, idle, until its own timeout.
-      for (const response of running) if (!response.headersSent) response.setHeader('connection', 'close');
+      for (const response of running.keys())
+        if (!response.headersSent) response.setHeader('connection', 'close');
       const cut = setTimeout(() => server.closeAllConnections(), deadlineMs);
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
@@ -61,6 +71,20 @@ function addressOf(server: Server, host: string): string {
   const bound = server.address();
   if (bound === null || typeof bound === 'string') throw new Error('the server listens on no port');
   return `http://${host.includes(':') ? `[${host}]` : host}:${bound.port}`;
+}
+
+/**
+ * What follows these requests on their connection is no HTTP, but they are: their answers must come, for what they
+ * did is committed. A 400 in their place would say that nothing was written.
+ */
+function endAfter(underWay: readonly ServerResponse[], socket: Duplex): void {
+  let left = underWay.length;
+  for (const response of underWay) {
+    response.once('close', () => {
+      left -= 1;
+      if (left === 0) socket.end();
+    });
+  }
 }
 
 const unreadableStatus: Record<string, number> = { HPE_HEADER_OVERFLOW: 431, ERR_HTTP_REQUEST_TIMEOUT: 408 };

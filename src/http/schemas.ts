@@ -9,7 +9,7 @@ export const amount = z
   .describe('minor units (fen), 1 to 2^53 - 1');
 
 /** Text that people and programs may compare by its bytes: no control characters, nothing invisible at its ends. */
-function plainText(maxCharacters: number): z.ZodString {
+export function plainText(maxCharacters: number): z.ZodString {
   return z
     .string()
     .min(1)

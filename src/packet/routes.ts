@@ -1,11 +1,22 @@
 import { z } from 'zod';
 import type { Database } from '../database/database.ts';
 import { defineRoute, type Principal, type Route } from '../http/route.ts';
-import { amount, currency, cursor, isoTime, limit, listOf, packetId, time, userId } from '../http/schemas.ts';
+import {
+  amount,
+  currency,
+  cursor,
+  isoTime,
+  limit,
+  listOf,
+  packetId,
+  plainText,
+  time,
+  userId,
+} from '../http/schemas.ts';
 import { Refusal } from '../refusal.ts';
 import { createPacket, type CreateHooks } from './create.ts';
 import type { GrabDesk } from './grab-desk.ts';
-import { maxLifeSeconds, maxShareCount, type Grab, type GrabOutcome } from './packet.ts';
+import { isPacketId, maxLifeSeconds, maxShareCount, type Grab, type GrabOutcome } from './packet.ts';
 import { listGrabs, listPacketsOf, luckiestOf, proofOf, readPacket } from './read.ts';
 import { closePacket } from './refund.ts';
 import type { PacketRow } from './sql.ts';
@@ -70,7 +81,7 @@ const newPacket = z.strictObject({
     .max(maxLifeSeconds)
     .optional()
     .describe('counted from opensAt; 24 hours if left out'),
-  greeting: z.string().max(200).optional(),
+  greeting: plainText(200).optional(),
   audience: z.array(userId).min(1).max(10_000).optional().describe('only these users may grab'),
 });
 
@@ -78,6 +89,8 @@ export interface PacketDeps {
   database: Database;
   desk: GrabDesk;
   createHooks?: CreateHooks;
+  /** Hears of an unexpected failure of one user's grab in a batch. */
+  grabFailed: (error: unknown) => void;
 }
 
 /** The calls on red packets. */
@@ -147,7 +160,7 @@ function packetWrites({ database, createHooks = {} }: PacketDeps): Route[] {
   ];
 }
 
-function grabCalls({ desk }: PacketDeps): Route[] {
+function grabCalls({ desk, grabFailed }: PacketDeps): Route[] {
   const params = z.strictObject({ id: packetId });
   return [
     defineRoute({
@@ -194,10 +207,14 @@ function grabCalls({ desk }: PacketDeps): Route[] {
       refusals: ['NOT_FOUND', 'BUSY'],
       maxBodyBytes: 1024 * 1024,
       handler: async ({ params: { id }, body }) => {
-        const outcomes = await Promise.all(body.userIds.map(async (user) => await outcomeOf(desk, id, user)));
-        // Nobody can have got anything from a packet that does not exist.
+        const outcomes = await Promise.all(
+          body.userIds.map(async (user) => await outcomeOf(desk, id, user, grabFailed)),
+        );
+        // Where nobody can have got anything, the whole request is refused.
         const [first] = outcomes;
-        if (first?.outcome === 'refused' && first.refusal.code === 'NOT_FOUND') throw first.refusal;
+        const whole =
+          first?.outcome === 'refused' && ['NOT_FOUND', 'BUSY', 'INTERNAL'].includes(first.refusal.code);
+        if (whole && outcomes.every((outcome) => outcome.outcome === 'refused')) throw first.refusal;
         return {
           status: 200,
           body: { results: outcomes.map((outcome, index) => resultBody(body.userIds[index] ?? '', outcome)) },
@@ -296,7 +313,7 @@ function packetReads({ database }: PacketDeps): Route[] {
       },
       refusals: [],
       handler: async ({ params: { id }, query }) => {
-        const page = { before: query.cursor ?? null, limit: query.limit };
+        const page = { before: idOf(query.cursor), limit: query.limit };
         const { items, next } = await listPacketsOf(database, id, query.role, page);
         return {
           status: 200,
@@ -320,13 +337,21 @@ function assertSender(principal: Principal, senderId: string): void {
   }
 }
 
-/** A grab whose refusal past a limit is an outcome too: in a batch, others may have been granted. */
-async function outcomeOf(desk: GrabDesk, id: string, user: string): Promise<GrabOutcome> {
+/**
+ * In a batch a failure of one is an outcome too: others may have been granted, so the whole cannot be an error.
+ */
+async function outcomeOf(
+  desk: GrabDesk,
+  id: string,
+  user: string,
+  failed: (error: unknown) => void,
+): Promise<GrabOutcome> {
   try {
     return await desk.grab(id, user);
   } catch (error) {
-    if (error instanceof Refusal && error.code === 'BUSY') return { outcome: 'refused', refusal: error };
-    throw error;
+    if (error instanceof Refusal) return { outcome: 'refused', refusal: error };
+    failed(error);
+    return { outcome: 'refused', refusal: new Refusal('INTERNAL') };
   }
 }
 
@@ -381,6 +406,14 @@ function packetBody(packet: PacketRow): z.output<z.ZodObject<typeof packetFields
     closedBySender: packet.closed_by_sender === 1,
     commitment: packet.commitment,
   };
+}
+
+function idOf(text: string | undefined): string | null {
+  if (text === undefined) return null;
+  if (isPacketId(text)) return text;
+  throw new Refusal('INVALID_REQUEST', {
+    faults: [{ path: 'query.cursor', message: 'is not a cursor of this list' }],
+  });
 }
 
 /** A page of grabs goes on after a seq; a cursor that is none of ours is a fault of the request. */

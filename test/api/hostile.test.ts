@@ -321,6 +321,34 @@ describe('hostile input', () => {
     assert.deepEqual(await counts(), before);
   });
 
+  it('garbage behind a request on its connection does not take the place of its answer', async () => {
+    const packetId = await books.packet({ totalAmount: 100, shareCount: 10, method: 'equal' });
+    const { port } = new URL(api.service.address);
+    const body = '{"userId":"piper"}';
+    const request =
+      `POST /v1/packets/${packetId}/grabs HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${rootKey}\r\n` +
+      `Content-Type: application/json\r\nContent-Length: ${body.length}\r\n\r\n${body}`;
+    const text = await new Promise<string>((resolve) => {
+      let received = '';
+      const socket = connect(Number(port), '127.0.0.1', () => socket.write(`${request}GARBAGE\r\n\r\n`));
+      socket.on('data', (data) => {
+        received += data.toString();
+      });
+      socket.on('close', () => resolve(received));
+      socket.on('error', () => {});
+    });
+    assert.match(text, /^HTTP\/1\.1 201 /);
+    assert.include(text, '"outcome":"granted"');
+  });
+
+  it('greetings and cursors of another kind are refused by name', async () => {
+    for (const greeting of ['a\u0000b', 'x'.repeat(201), '\ud800']) {
+      const body = { senderId: 'sender', totalAmount: 10, shareCount: 1, greeting };
+      await refusedAt('POST', '/v1/packets', body, 400, 'body.greeting');
+    }
+    await refusedAt('GET', '/v1/users/a/packets?cursor=zz', undefined, 400, 'query.cursor');
+  });
+
   it('the strict reader agrees with JSON.parse on what it takes, and names what it does not', () => {
     for (const text of [
       '{"a":[1,2,{"b":"\\u00e9\\ud83e\\udde7"}]}',

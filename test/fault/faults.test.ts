@@ -180,6 +180,60 @@ describe('faults of the database', () => {
     }
   });
 
+  it('a database that goes silent during COMMIT: the deadline passes, we look again, and answer what happened', async () => {
+    const { proxy, url } = await Proxy.before(books.url);
+    const database = await Database.open(url, { poolSize: 2, deadlineMs: 400 });
+    try {
+      const id = await books.packet({ totalAmount: 300, shareCount: 3, method: 'equal' });
+      proxy.silent = true;
+      proxy.cutAfter = (data) => proxy.cuts === 0 && data.includes('COMMIT');
+      const outcome = await books.desk(database).grab(id, 'silence');
+      assert.equal(proxy.cuts, 1);
+      assert.equal(outcome.outcome, 'already_granted');
+      assert.equal(await books.balance('silence'), 100);
+    } finally {
+      await database.close(1_000);
+      await proxy.close();
+    }
+  });
+
+  it('silent during every COMMIT: 503 that says the outcome is not known, and a repeat tells it', async () => {
+    const { proxy, url } = await Proxy.before(books.url);
+    const database = await Database.open(url, { poolSize: 4, deadlineMs: 300 });
+    const id = await books.packet({ totalAmount: 300, shareCount: 3, method: 'equal' });
+    try {
+      proxy.silent = true;
+      proxy.cutAfter = (data) => data.includes('COMMIT');
+      const refusal = await books
+        .desk(database)
+        .grab(id, 'unknown')
+        .catch((error: Refusal) => error);
+      assert.equal((refusal as Refusal).code, 'BUSY');
+      assert.match((refusal as Refusal).detail ?? '', /outcome is not known/);
+    } finally {
+      await database.close(1_000);
+      await proxy.close();
+    }
+    assert.equal((await books.desk().grab(id, 'unknown')).outcome, 'already_granted');
+  });
+
+  it('a killed query is run again', async () => {
+    let killed = false;
+    const database = await books.another(
+      {},
+      {
+        before: async (sql) => {
+          if (killed || !sql.includes('packet.insert_grabs')) return;
+          killed = true;
+          await Promise.reject(Object.assign(new Error('Query execution was interrupted'), { errno: 1317 }));
+        },
+      },
+    );
+    const id = await books.packet({ totalAmount: 300, shareCount: 3 });
+    assert.equal((await books.desk(database).grab(id, 'interrupted')).outcome, 'granted');
+    assert.isTrue(killed);
+  });
+
   /** As a caller does: BUSY wrote nothing, so it is repeated. */
   async function untilAnswered<T>(work: () => Promise<T>): Promise<T> {
     for (;;) {

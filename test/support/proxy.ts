@@ -7,6 +7,8 @@ export class Proxy {
   /** Looks at what a client sends; returning true forwards it and then cuts the connection before any answer. */
   cutAfter: (data: Buffer) => boolean = () => false;
   cuts = 0;
+  /** Instead of cutting, leaves the connection open and answers nothing more on it. */
+  silent = false;
 
   private constructor(target: URL, latencyMs: number) {
     this.#server = createServer((client) => {
@@ -29,7 +31,9 @@ export class Proxy {
         if (this.cutAfter(data)) {
           muted = true;
           this.cuts += 1;
-          upstream.write(data, () => setTimeout(() => client.destroy(), 20));
+          upstream.write(data, () => {
+            if (!this.silent) setTimeout(() => client.destroy(), 20);
+          });
           return;
         }
         later(() => void (upstream.writable && upstream.write(data)));

@@ -68,3 +68,8 @@ export class Refusal extends Error {
     this.extra = details.extra ?? {};
   }
 }
+
+/** Past a limit: nothing was written, and a repeat in a moment makes sense. */
+export function busy(detail: string): Refusal {
+  return new Refusal('BUSY', { detail: `${detail} Nothing was written; try again.`, retryAfterSeconds: 1 });
+}

@@ -1,6 +1,7 @@
 import { existsSync } from 'node:fs';
 import { readConfig, type Config } from '../config.ts';
 import { Database } from '../database/database.ts';
+import { migrate } from '../database/migrate.ts';
 import { privateSetUp, type PrivateSetUp } from '../setup/private.ts';
 import { say } from './output.ts';
 
@@ -17,6 +18,13 @@ export async function setUp(config: Config): Promise<PrivateSetUp> {
     tokenSecret: config.tokenSecret ?? '',
     stop: async () => {},
   };
+}
+
+/** Migrates a database that is given; the private set-up has migrated its own. */
+export async function migrateGiven(config: Config): Promise<void> {
+  if (config.databaseUrl === null) return;
+  const applied = await migrate(config.migrateDatabaseUrl ?? config.databaseUrl);
+  if (applied.length > 0) say(`Migrated the schema: ${applied.join(', ')}`);
 }
 
 /** Opens the service's database for a command, closes it afterwards. */

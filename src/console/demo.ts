@@ -1,13 +1,12 @@
 import { randomBytes } from 'node:crypto';
 import type { Config } from '../config.ts';
 import { Database } from '../database/database.ts';
-import { migrate } from '../database/migrate.ts';
 import { createLog } from '../observe/log.ts';
 import { reconcile } from '../reconcile/reconcile.ts';
 import { startService } from '../service.ts';
-import { setUp } from './database.ts';
+import { migrateGiven, setUp } from './database.ts';
 import { FindingsError, print, table } from './output.ts';
-import { reportTable } from './reconcile.ts';
+import { show } from './reconcile.ts';
 
 const userCount = 100;
 const shareCount = 10;
@@ -23,7 +22,7 @@ interface GrabAnswer {
 export async function demo(config: Config): Promise<void> {
   const prepared = await setUp(config);
   try {
-    if (config.databaseUrl !== null) await migrate(config.migrateDatabaseUrl ?? config.databaseUrl);
+    await migrateGiven(config);
     const apiKey = randomBytes(16).toString('hex');
     const service = await startService({
       databaseUrl: prepared.databaseUrl,
@@ -104,9 +103,7 @@ async function play(api: string, apiKey: string): Promise<void> {
 async function checkBooks(databaseUrl: string): Promise<void> {
   const database = await Database.open(databaseUrl, { poolSize: 2 });
   try {
-    const reports = await reconcile(database);
-    print(reportTable(reports));
-    if (reports.some(({ findings }) => findings.length > 0)) throw new FindingsError();
+    show(await reconcile(database));
   } finally {
     await database.close();
   }

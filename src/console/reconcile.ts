@@ -12,13 +12,18 @@ export function reconcileCommand(): Command {
       const reports = await withDatabase(
         async (database) => await reconcile(database, ({ rule }) => showProgress && say(`checked ${rule}`)),
       );
-      print(json === true ? JSON.stringify(reports) : reportTable(reports));
-      if (reports.some(({ findings }) => findings.length > 0)) throw new FindingsError();
+      show(reports, json === true ? JSON.stringify(reports) : reportTable(reports));
     });
 }
 
+/** Prints a report of the books, as text; findings end the program with exit code 1. */
+export function show(reports: readonly RuleReport[], text = reportTable(reports)): void {
+  print(text);
+  if (reports.some(({ findings }) => findings.length > 0)) throw new FindingsError();
+}
+
 /** One line a rule, then the first rows of what was found. */
-export function reportTable(reports: readonly RuleReport[]): string {
+function reportTable(reports: readonly RuleReport[]): string {
   const summary = table(
     ['rule', 'findings', 'ms'],
     reports.map(({ rule, findings, ms }) => [rule, findings.length, Math.round(ms)]),

@@ -1,9 +1,8 @@
 import { randomBytes } from 'node:crypto';
 import type { Config } from '../config.ts';
-import { migrate } from '../database/migrate.ts';
 import { createLog } from '../observe/log.ts';
 import { startService } from '../service.ts';
-import { setUp } from './database.ts';
+import { migrateGiven, setUp } from './database.ts';
 import { say } from './output.ts';
 
 /** How long running work may take to end after SIGTERM. */
@@ -13,10 +12,7 @@ const closeMs = 10_000;
 export async function serve(config: Config): Promise<void> {
   const prepared = await setUp(config);
   try {
-    if (config.databaseUrl !== null) {
-      const applied = await migrate(config.migrateDatabaseUrl ?? config.databaseUrl);
-      if (applied.length > 0) say(`Migrated the schema: ${applied.join(', ')}`);
-    }
+    await migrateGiven(config);
     const log = createLog(config.logLevel);
     const apiKey = config.apiKey ?? (prepared.apiKey === '' ? null : prepared.apiKey);
     const tokenSecret = config.tokenSecret ?? prepared.tokenSecret;

@@ -1,4 +1,4 @@
-import { Refusal } from '../refusal.ts';
+import { busy, type Refusal } from '../refusal.ts';
 
 export interface AdmissionLimits {
   /** How many may be inside at once. */
@@ -90,8 +90,4 @@ export class Admission {
       };
     });
   }
-}
-
-function busy(detail: string): Refusal {
-  return new Refusal('BUSY', { detail: `${detail} Nothing was written; try again.`, retryAfterSeconds: 1 });
 }

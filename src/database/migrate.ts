@@ -1,7 +1,7 @@
 import { readFile, readdir } from 'node:fs/promises';
 import type { Knex } from 'knex';
-import mysql from 'mysql2';
-import type { RowDataPacket } from 'mysql2/promise';
+import mysql, { type Pool, type PoolOptions } from 'mysql2';
+import type { PoolConnection, RowDataPacket } from 'mysql2/promise';
 import { assertSupported, parseEngine } from './engine.ts';
 import { errnoOf } from './errors.ts';
 import { defaultLimits, knexOn, poolOptions } from './database.ts';
@@ -53,12 +53,12 @@ const source: Knex.MigrationSource<string> = {
  * whoever holds the real lock frees it first.
  */
 export async function migrate(url: string): Promise<string[]> {
-  await ensureDatabase(url);
   const options = poolOptions(url, { ...defaultLimits, poolSize: 2, connectTimeoutMs: 10_000 });
   const pool = mysql.createPool(options);
   const knex = knexOn(pool);
-  const guard = await pool.promise().getConnection();
+  let guard: PoolConnection | null = null;
   try {
+    guard = await connectAndMake(pool, options);
     const [[row]] = await guard.query<(RowDataPacket & { version: string })[]>('SELECT VERSION() AS version');
     assertSupported(parseEngine(row?.version ?? ''));
     const name = lockName(options.database ?? '');
@@ -77,7 +77,7 @@ export async function migrate(url: string): Promise<string[]> {
     await guard.query('SELECT RELEASE_LOCK(?)', [name]);
     return applied;
   } finally {
-    guard.destroy();
+    guard?.destroy();
     await knex.destroy();
     await new Promise<void>((resolve) => {
       pool.end(() => resolve());
@@ -85,21 +85,19 @@ export async function migrate(url: string): Promise<string[]> {
   }
 }
 
-/** Makes the database that the URL names, if there is none of this name and this user may make one. */
-async function ensureDatabase(url: string): Promise<void> {
-  const options = poolOptions(url, { ...defaultLimits, poolSize: 1, connectTimeoutMs: 10_000 });
-  const { database: name = '', ...server } = options;
-  const named = mysql.createPool(options);
+/** The first connection; if the server has no database of this name, it is made first, if this user may. */
+async function connectAndMake(pool: Pool, options: PoolOptions): Promise<PoolConnection> {
   try {
-    await named.promise().query('SELECT 1');
+    return await pool.promise().getConnection();
   } catch (error) {
     if (errnoOf(error) !== unknownDatabase) throw error;
-    const unnamed = mysql.createPool(server);
-    await unnamed
-      .promise()
-      .query('CREATE DATABASE IF NOT EXISTS ?? CHARACTER SET utf8mb4', [name])
-      .finally(() => unnamed.end(() => {}));
-  } finally {
-    named.end(() => {});
+    const { database = '', ...server } = options;
+    const unnamed = mysql.createPool(server).promise();
+    try {
+      await unnamed.query('CREATE DATABASE IF NOT EXISTS ?? CHARACTER SET utf8mb4', [database]);
+    } finally {
+      await unnamed.end();
+    }
+    return await pool.promise().getConnection();
   }
 }

@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { Refusal } from '../refusal.ts';
 
 /** Pieces that routes share. Amounts are integers in minor units. */
 
@@ -53,6 +54,13 @@ export const isoTime = z.iso
 
 /** A time in an answer: UTC with milliseconds. */
 export const time = z.iso.datetime({ precision: 3 });
+
+/** Well-formed, but not what this list gave out. */
+export function foreignCursor(): Refusal {
+  return new Refusal('INVALID_REQUEST', {
+    faults: [{ path: 'query.cursor', message: 'is not a cursor of this list' }],
+  });
+}
 
 export const cursor = z
   .string()

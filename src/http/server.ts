@@ -8,8 +8,6 @@ import { begin, respond, type Begun, type RespondDeps } from './respond.ts';
 import type { Route } from './route.ts';
 import { addSystemRoutes, systemPaths, type SystemDeps } from './system-routes.ts';
 
-export { listen, type Listening } from './lifecycle.ts';
-
 export type ServerDeps = HandleDeps & SystemDeps & RespondDeps;
 
 /** Serves every route, and what operators and readers need, on express. */

@@ -171,16 +171,20 @@ export async function assertFunds(tx: Tx, walletId: number, amount: number): Pro
 
 /** The wallet of an owner, if it holds this amount at the moment: no lock, so no promise. Refuses: INSUFFICIENT_FUNDS. */
 export async function fundedWallet(tx: Tx, owner: string, currency: string, amount: number): Promise<number> {
-  const [row] = await tx.rows(sql.findAccounts, [[owner], currency, 'wallet']);
-  if (row === undefined || row.balance < amount) throw insufficientFunds();
-  return row.id;
+  const wallet = await walletOf(tx, owner, currency);
+  if (wallet.balance < amount) throw insufficientFunds();
+  return wallet.id;
 }
 
 /** The wallet of an owner; who was never seen has no funds. */
 export async function knownWallet(tx: Tx, owner: string, currency: string): Promise<number> {
+  return (await walletOf(tx, owner, currency)).id;
+}
+
+async function walletOf(tx: Tx, owner: string, currency: string): Promise<sql.AccountRow> {
   const [row] = await tx.rows(sql.findAccounts, [[owner], currency, 'wallet']);
   if (row === undefined) throw insufficientFunds();
-  return row.id;
+  return row;
 }
 
 function transferOf(

@@ -5,6 +5,7 @@ import {
   amount,
   currency,
   cursor,
+  foreignCursor,
   isoTime,
   limit,
   listOf,
@@ -13,7 +14,6 @@ import {
   userId,
 } from '../http/schemas.ts';
 import { once } from '../idempotency/once.ts';
-import { Refusal } from '../refusal.ts';
 import { deposit, withdraw, type Moved, type OutsideMove, type Transfer } from './move.ts';
 import { balanceOf, statementOf } from './read.ts';
 
@@ -151,7 +151,5 @@ function rowIdOf(text: string | undefined): number {
   if (text === undefined) return Number.MAX_SAFE_INTEGER;
   const id = Buffer.from(text, 'base64url').toString();
   if (/^\d{1,15}$/.test(id)) return Number(id);
-  throw new Refusal('INVALID_REQUEST', {
-    faults: [{ path: 'query.cursor', message: 'is not a cursor of this list' }],
-  });
+  throw foreignCursor();
 }

@@ -1,4 +1,4 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { randomBytes } from 'node:crypto';
 import { ulid } from 'ulid';
 import type { Database, Tx } from '../database/database.ts';
 import { once, type Answer, type IdempotencyRequest } from '../idempotency/once.ts';
@@ -154,9 +154,4 @@ async function storeShares(tx: Tx, packetId: string, shares: Float64Array): Prom
     if (affectedRows !== amounts.length)
       throw new Error(`stored ${affectedRows} of ${amounts.length} shares`);
   }
-}
-
-/** For callers inside the process that have no request to fingerprint: the key alone tells repeats. */
-export function keyOnly(client: string, key: string): IdempotencyRequest {
-  return { client, key, fingerprint: createHash('sha256').update(`${client}\n${key}`).digest('hex') };
 }

@@ -1,7 +1,7 @@
 import type { Database, Tx } from '../database/database.ts';
 import { ensureAccounts, post } from '../ledger/post.ts';
 import { append, type Message } from '../outbox/append.ts';
-import { notFound, notInvited, refusalAt, type Grab, type GrabOutcome } from './packet.ts';
+import { grabOf, notFound, notInvited, refusalAt, soldOut, type Grab, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
 
 /**
@@ -34,7 +34,7 @@ export async function claimShares(
   const granted = winners.length === 0 ? new Map<string, Grab>() : await grant(tx, packet, winners, now);
 
   // What those hear who came after the last share of this very batch.
-  const tooLate = refusal ?? refusalAt({ ...packet, status: 'SOLD_OUT' }, now);
+  const tooLate = refusal ?? soldOut();
   const answered = new Set<string>();
   return userIds.map((user) => {
     const before = earlier.get(user);
@@ -49,7 +49,6 @@ export async function claimShares(
     if (refusal === null && invited !== null && !invited.has(user)) {
       return { outcome: 'refused', refusal: notInvited() };
     }
-    if (tooLate === null) throw new Error('a user was left without an outcome');
     return { outcome: 'refused', refusal: tooLate };
   });
 }
@@ -167,14 +166,7 @@ export async function readFinished(
   return userIds.map((userId) => {
     const row = grabs.get(userId);
     if (row === undefined) return { outcome: 'refused', refusal: finalRefusal(packet) };
-    return {
-      outcome: 'already_granted',
-      packetId: packet.id,
-      userId,
-      seq: row.seq,
-      amount: row.amount,
-      grabbedAt: row.grabbed_at,
-    };
+    return { outcome: 'already_granted', ...grabOf(packet.id, row) };
   });
 }
 

@@ -1,4 +1,4 @@
-import { Refusal } from '../refusal.ts';
+import { busy, Refusal } from '../refusal.ts';
 
 export interface GroupLimits {
   /** How many requests may wait for one key. */
@@ -191,8 +191,4 @@ export class GroupCommit<Request, Result> {
     this.#sweep = null;
     if (this.#inFlight === 0) this.#whenIdle?.();
   }
-}
-
-function busy(detail: string): Refusal {
-  return new Refusal('BUSY', { detail: `${detail} Nothing was written; try again.`, retryAfterSeconds: 1 });
 }

@@ -1,5 +1,5 @@
 import { Refusal } from '../refusal.ts';
-import type { PacketRow } from './sql.ts';
+import type { GrabRow, PacketRow } from './sql.ts';
 
 /** The rules of a packet's life: pure, no database. Amounts are integers in minor units (fen). */
 
@@ -21,6 +21,11 @@ export interface Grab {
   grabbedAt: Date;
 }
 
+/** A stored grab as the rest of the service knows it. */
+export function grabOf(packetId: string, row: GrabRow): Grab {
+  return { packetId, userId: row.user_id, seq: row.seq, amount: row.amount, grabbedAt: row.grabbed_at };
+}
+
 export type GrabOutcome =
   | (Grab & { outcome: 'granted' | 'already_granted' })
   | { outcome: 'refused'; refusal: Refusal };
@@ -28,7 +33,7 @@ export type GrabOutcome =
 /** Why nobody new can get a share at this moment, or null while somebody can. */
 export function refusalAt(packet: PacketRow, now: Date): Refusal | null {
   if (packet.status === 'SOLD_OUT') {
-    return new Refusal('SOLD_OUT', { detail: 'All shares of this packet are taken.' });
+    return soldOut();
   }
   if (packet.status === 'REFUNDED' && packet.closed_by_sender === 1) {
     return new Refusal('CLOSED', { detail: 'The sender has closed this packet.' });
@@ -48,6 +53,10 @@ export function refusalAt(packet: PacketRow, now: Date): Refusal | null {
     });
   }
   return null;
+}
+
+export function soldOut(): Refusal {
+  return new Refusal('SOLD_OUT', { detail: 'All shares of this packet are taken.' });
 }
 
 export function notFound(): Refusal {

@@ -1,6 +1,6 @@
 import type { Db } from '../database/database.ts';
 import { Refusal } from '../refusal.ts';
-import { isPacketId, notFound, type Grab } from './packet.ts';
+import { grabOf, isPacketId, notFound, type Grab } from './packet.ts';
 import type { Proof } from './split/proof.ts';
 import * as sql from './sql.ts';
 
@@ -12,21 +12,18 @@ export interface PacketView {
 
 /** The packet as it is. Refuses: NOT_FOUND. */
 export async function readPacket(db: Db, packetId: string): Promise<PacketView> {
-  const packet = await mustFind(db, packetId);
+  return await viewOf(db, await mustFind(db, packetId));
+}
+
+/** The view of a packet that was read already. */
+export async function viewOf(db: Db, packet: sql.PacketRow): Promise<PacketView> {
   return { packet, luckiest: await luckiestOf(db, packet) };
 }
 
-export async function luckiestOf(db: Db, packet: sql.PacketRow): Promise<Grab | null> {
+async function luckiestOf(db: Db, packet: sql.PacketRow): Promise<Grab | null> {
   if (packet.status === 'OPEN') return null;
   const [row] = await db.rows(sql.luckiestGrab, [packet.id]);
-  if (row === undefined) return null;
-  return {
-    packetId: packet.id,
-    userId: row.user_id,
-    seq: row.seq,
-    amount: row.amount,
-    grabbedAt: row.grabbed_at,
-  };
+  return row === undefined ? null : grabOf(packet.id, row);
 }
 
 /** Grabs in order of seq: those after `afterSeq`, at most `limit`. Refuses: NOT_FOUND. */
@@ -36,25 +33,17 @@ export async function listGrabs(
   page: { afterSeq: number; limit: number },
 ): Promise<{ items: Grab[]; next: number | null }> {
   await mustFind(db, packetId);
-  const rows = await db.select<{ user_id: string; seq: number; amount: number; grabbed_at: Date }>(
-    'packet.list_grabs',
-    (knex) =>
-      knex('grabs')
-        .select('user_id', 'seq', 'amount', 'grabbed_at')
-        .where('packet_id', packetId)
-        .where('seq', '>', page.afterSeq)
-        .orderBy('seq')
-        .limit(page.limit + 1),
+  const rows = await db.select<sql.GrabRow>('packet.list_grabs', (knex) =>
+    knex('grabs')
+      .select('user_id', 'seq', 'amount', 'grabbed_at')
+      .where('packet_id', packetId)
+      .where('seq', '>', page.afterSeq)
+      .orderBy('seq')
+      .limit(page.limit + 1),
   );
   const shown = rows.slice(0, page.limit);
   return {
-    items: shown.map((row) => ({
-      packetId,
-      userId: row.user_id,
-      seq: row.seq,
-      amount: row.amount,
-      grabbedAt: row.grabbed_at,
-    })),
+    items: shown.map((row) => grabOf(packetId, row)),
     next: rows.length > page.limit ? (shown.at(-1)?.seq ?? null) : null,
   };
 }
@@ -121,7 +110,7 @@ export async function proofOf(db: Db, packetId: string): Promise<Proof> {
   }
   const shares: number[] = [];
   while (shares.length < packet.share_count) {
-    const rows = await db.rows(sql.sharesAfter, [packetId, shares.length, sharesPerRead]);
+    const rows = await db.rows(sql.nextShares, [packetId, shares.length, sharesPerRead]);
     if (rows.length === 0) throw new Error(`packet ${packetId} has lost shares`);
     for (const { amount } of rows) shares.push(amount);
   }

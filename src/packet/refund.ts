@@ -6,13 +6,13 @@ import { isPacketId, notFound } from './packet.ts';
 import * as sql from './sql.ts';
 
 /**
- * Returns what is left of a locked, open packet to its sender and finishes it. The unique transfer reference makes
- * a second refund impossible. Locks: (the packet, by the caller), then the sender's wallet and the escrow.
+ * Returns what is left of a locked, open packet to its sender and finishes it at `now`, which was read under that
+ * lock. The unique transfer reference makes a second refund impossible. Locks: (the packet, by the caller), then the
+ * sender's wallet and the escrow.
  */
-async function refund(tx: Tx, packet: sql.PacketRow, closedBySender: boolean): Promise<void> {
+async function refund(tx: Tx, packet: sql.PacketRow, now: Date, closedBySender: boolean): Promise<void> {
   const amount = packet.total_amount - packet.claimed_amount;
   const wallet = await knownWallet(tx, packet.sender_id, packet.currency);
-  const now = await clockOf(tx);
   const posting = {
     debitAccountId: packet.escrow_account_id,
     creditAccountId: wallet,
@@ -42,8 +42,8 @@ export async function closePacket(
     if (packet === undefined) throw notFound();
     mayClose(packet);
     if (packet.status !== 'OPEN') return packet;
-    const expired = (await clockOf(tx)) >= packet.expires_at;
-    await refund(tx, packet, !expired);
+    const now = await clockOf(tx);
+    await refund(tx, packet, now, now < packet.expires_at);
     const [closed] = await tx.rows(sql.findPacket, [packetId]);
     if (closed === undefined) throw new Error('the packet vanished');
     return closed;
@@ -59,7 +59,7 @@ export async function sweepExpired(database: Database, limit = 100): Promise<num
     const found = await database.withTransaction('packet.sweep', async (tx) => {
       const [packet] = await tx.rows(sql.lockDuePacket);
       if (packet === undefined) return false;
-      await refund(tx, packet, false);
+      await refund(tx, packet, await clockOf(tx), false);
       return true;
     });
     if (!found) return refunded;

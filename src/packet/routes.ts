@@ -5,66 +5,31 @@ import {
   amount,
   currency,
   cursor,
+  foreignCursor,
   isoTime,
   limit,
   listOf,
   packetId,
   plainText,
-  time,
   userId,
 } from '../http/schemas.ts';
 import { Refusal } from '../refusal.ts';
+import {
+  grabAnswer,
+  grabBody,
+  grabFields,
+  packetAnswer,
+  packetBody,
+  packetFields,
+  packetViewBody,
+  resultBody,
+  split,
+} from './answers.ts';
 import { createPacket, type CreateHooks } from './create.ts';
 import type { GrabDesk } from './grab-desk.ts';
-import { isPacketId, maxLifeSeconds, maxShareCount, type Grab, type GrabOutcome } from './packet.ts';
-import { listGrabs, listPacketsOf, luckiestOf, proofOf, readPacket } from './read.ts';
+import { isPacketId, maxLifeSeconds, maxShareCount, type GrabOutcome } from './packet.ts';
+import { listGrabs, listPacketsOf, proofOf, readPacket, viewOf } from './read.ts';
 import { closePacket } from './refund.ts';
-import type { PacketRow } from './sql.ts';
-
-const split = z.enum(['double-mean', 'line-cut', 'equal']);
-
-const grabFields = {
-  packetId: z.string(),
-  userId: z.string(),
-  seq: z.int().describe('1 for the first share that was claimed'),
-  amount: z.int().describe('minor units'),
-  grabbedAt: time,
-};
-
-const grabAnswer = z.strictObject({ ...grabFields, outcome: z.enum(['granted', 'already_granted']) });
-
-const packetFields = {
-  id: z.string(),
-  status: z.enum(['OPEN', 'SOLD_OUT', 'REFUNDED']),
-  senderId: z.string(),
-  currency: z.string(),
-  totalAmount: z.int(),
-  shareCount: z.int(),
-  claimedCount: z.int(),
-  claimedAmount: z.int(),
-  remainingCount: z.int(),
-  remainingAmount: z.int(),
-  split,
-  minShare: z.int(),
-  maxShare: z.int().nullable(),
-  greeting: z.string().nullable(),
-  invitedOnly: z.boolean(),
-  createdAt: time,
-  opensAt: time,
-  expiresAt: time,
-  finishedAt: time.nullable(),
-  closedBySender: z.boolean(),
-  commitment: z.string().describe('hex SHA-256 of the seed followed by the packet id; see the proof'),
-};
-
-const packetAnswer = z.strictObject({
-  ...packetFields,
-  luckiest: z
-    .strictObject(grabFields)
-    .nullable()
-    .optional()
-    .describe('the largest grab, the earliest on a tie; once the packet is finished'),
-});
 
 const newPacket = z.strictObject({
   senderId: userId,
@@ -151,10 +116,7 @@ function packetWrites({ database, createHooks = {} }: PacketDeps): Route[] {
         const packet = await closePacket(database, params.id, ({ sender_id: sender }) =>
           assertSender(principal, sender),
         );
-        return {
-          status: 200,
-          body: { ...packetBody(packet), luckiest: await luckiestBody(database, packet) },
-        };
+        return { status: 200, body: packetViewBody(await viewOf(database, packet)) };
       },
     }),
   ];
@@ -237,17 +199,10 @@ function packetReads({ database }: PacketDeps): Route[] {
       params,
       success: { 200: packetAnswer },
       refusals: ['NOT_FOUND'],
-      handler: async ({ params: { id } }) => {
-        const { packet, luckiest } = await readPacket(database, id);
-        const finished = packet.status !== 'OPEN';
-        return {
-          status: 200,
-          body: {
-            ...packetBody(packet),
-            ...(finished ? { luckiest: luckiest === null ? null : grabBody(luckiest) } : {}),
-          },
-        };
-      },
+      handler: async ({ params: { id } }) => ({
+        status: 200,
+        body: packetViewBody(await readPacket(database, id)),
+      }),
     }),
     defineRoute({
       name: 'listGrabs',
@@ -355,72 +310,15 @@ async function outcomeOf(
   }
 }
 
-function resultBody(
-  user: string,
-  result: GrabOutcome,
-): { userId: string; outcome: GrabOutcome['outcome']; seq?: number; amount?: number; code?: string } {
-  if (result.outcome === 'refused') return { userId: user, outcome: 'refused', code: result.refusal.code };
-  return { userId: user, outcome: result.outcome, seq: result.seq, amount: result.amount };
-}
-
-function grabBody(grab: Grab): {
-  packetId: string;
-  userId: string;
-  seq: number;
-  amount: number;
-  grabbedAt: string;
-} {
-  const { packetId: packet, userId: user, seq, amount: fen, grabbedAt } = grab;
-  return { packetId: packet, userId: user, seq, amount: fen, grabbedAt: grabbedAt.toISOString() };
-}
-
-async function luckiestBody(
-  database: Database,
-  packet: PacketRow,
-): Promise<ReturnType<typeof grabBody> | null> {
-  const luckiest = await luckiestOf(database, packet);
-  return luckiest === null ? null : grabBody(luckiest);
-}
-
-function packetBody(packet: PacketRow): z.output<z.ZodObject<typeof packetFields>> {
-  return {
-    id: packet.id,
-    status: packet.status,
-    senderId: packet.sender_id,
-    currency: packet.currency,
-    totalAmount: packet.total_amount,
-    shareCount: packet.share_count,
-    claimedCount: packet.claimed_count,
-    claimedAmount: packet.claimed_amount,
-    remainingCount: packet.share_count - packet.claimed_count,
-    remainingAmount: packet.total_amount - packet.claimed_amount,
-    split: packet.split,
-    minShare: packet.min_share,
-    maxShare: packet.max_share,
-    greeting: packet.greeting,
-    invitedOnly: packet.invited_only === 1,
-    createdAt: packet.created_at.toISOString(),
-    opensAt: packet.opens_at.toISOString(),
-    expiresAt: packet.expires_at.toISOString(),
-    finishedAt: packet.finished_at?.toISOString() ?? null,
-    closedBySender: packet.closed_by_sender === 1,
-    commitment: packet.commitment,
-  };
-}
-
 function idOf(text: string | undefined): string | null {
   if (text === undefined) return null;
   if (isPacketId(text)) return text;
-  throw new Refusal('INVALID_REQUEST', {
-    faults: [{ path: 'query.cursor', message: 'is not a cursor of this list' }],
-  });
+  throw foreignCursor();
 }
 
 /** A page of grabs goes on after a seq; a cursor that is none of ours is a fault of the request. */
 function seqOf(text: string | undefined): number {
   if (text === undefined) return 0;
   if (/^\d{1,7}$/.test(text)) return Number(text);
-  throw new Refusal('INVALID_REQUEST', {
-    faults: [{ path: 'query.cursor', message: 'is not a cursor of this list' }],
-  });
+  throw foreignCursor();
 }

@@ -30,6 +30,13 @@ export interface PacketRow {
   finished_at: Date | null;
 }
 
+export interface GrabRow {
+  user_id: string;
+  seq: number;
+  amount: number;
+  grabbed_at: Date;
+}
+
 const packetColumns = `id, sender_id, currency, total_amount, share_count, claimed_count, claimed_amount, split,
    min_share, max_share, seed, commitment, greeting, invited_only, escrow_account_id, status, closed_by_sender,
    created_at, opens_at, expires_at, finished_at`;
@@ -90,7 +97,7 @@ export const clockAndGrabs = statement<{
    SELECT user_id, CAST(seq AS SIGNED), amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)`,
 );
 
-export const findGrabs = statement<{ user_id: string; seq: number; amount: number; grabbed_at: Date }>(
+export const findGrabs = statement<GrabRow>(
   'packet.find_grabs',
   'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)',
 );
@@ -128,12 +135,7 @@ export const markRefunded = statement(
   `UPDATE packets SET status = 'REFUNDED', closed_by_sender = ?, finished_at = ? WHERE id = ? AND status = 'OPEN'`,
 );
 
-export const luckiestGrab = statement<{ user_id: string; seq: number; amount: number; grabbed_at: Date }>(
+export const luckiestGrab = statement<GrabRow>(
   'packet.luckiest_grab',
   'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? ORDER BY amount DESC, seq LIMIT 1',
-);
-
-export const sharesAfter = statement<{ seq: number; amount: number }>(
-  'packet.shares_after',
-  'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND seq > ? ORDER BY seq LIMIT ?',
 );

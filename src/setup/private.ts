@@ -30,19 +30,18 @@ export async function privateSetUp(
   const provided = await provideDatabase(folder, say);
   try {
     const secrets = readSecrets(folder);
-    const admin = await mysql.createConnection({ uri: provided.adminUrl });
+    const databaseUrl = `${provided.adminUrl}/${database}`;
+    const applied = await migrate(databaseUrl);
+    if (applied.length > 0) say(`Migrated the schema: ${applied.join(', ')}`);
+    const admin = await mysql.createConnection({ uri: databaseUrl });
     try {
-      await admin.query(`CREATE DATABASE IF NOT EXISTS ${database} CHARACTER SET utf8mb4`);
-      await admin.query(`USE ${database}`);
-      const applied = await migrate(`${provided.adminUrl}/${database}`);
-      if (applied.length > 0) say(`Migrated the schema: ${applied.join(', ')}`);
       await applyRoles(admin);
       await giveRole(admin, `${database}_service`, secrets.servicePassword, 'luckyledger_service');
       await letAuditorIn(admin, folder, database, new URL(provided.adminUrl), secrets);
     } finally {
       await admin.end();
     }
-    const url = new URL(`${provided.adminUrl}/${database}`);
+    const url = new URL(databaseUrl);
     url.username = `${database}_service`;
     url.password = secrets.servicePassword;
     return {

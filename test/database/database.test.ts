@@ -169,8 +169,8 @@ describe('database door', () => {
     const script = `
       const real = Date.now; const shift = 5 * 60_000;
       const { Database } = await import('./src/database/database.ts');
-      const { createPacket, keyOnly } = await import('./src/packet/create.ts');
-      const { newPacket } = await import('./test/support/service.ts');
+      const { createPacket } = await import('./src/packet/create.ts');
+      const { keyOnly, newPacket } = await import('./test/support/service.ts');
       const RealDate = Date;
       globalThis.Date = class extends RealDate { constructor(...a) { super(...(a.length ? a : [real() + shift])); } static now() { return real() + shift; } };
       const database = await Database.open(${JSON.stringify(books.url)});

@@ -1,10 +1,10 @@
 import { assert } from 'chai';
 import { Database } from '../../src/database/database.ts';
-import { createPacket, keyOnly } from '../../src/packet/create.ts';
+import { createPacket } from '../../src/packet/create.ts';
 import { sweepExpired } from '../../src/packet/refund.ts';
 import type { Refusal } from '../../src/refusal.ts';
 import { Proxy } from '../support/proxy.ts';
-import { newPacket, people, tally, TestBooks } from '../support/service.ts';
+import { keyOnly, newPacket, people, tally, TestBooks } from '../support/service.ts';
 
 describe('faults of the database', () => {
   let books: TestBooks;

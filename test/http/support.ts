@@ -14,7 +14,8 @@ import {
   packetId,
   userId,
 } from '../../src/http/schemas.ts';
-import { createApp, listen, type Listening } from '../../src/http/server.ts';
+import { listen, type Listening } from '../../src/http/lifecycle.ts';
+import { createApp } from '../../src/http/server.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
 import { refusalCodes, type RefusalCode } from '../../src/refusal.ts';
 

@@ -1,10 +1,11 @@
-import { randomBytes } from 'node:crypto';
+import { createHash, randomBytes } from 'node:crypto';
 import { assert } from 'chai';
 import mysql from 'mysql2/promise';
 import { Database, type DatabaseEvents, type DatabaseLimits } from '../../src/database/database.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { deposit } from '../../src/ledger/move.ts';
-import { createPacket, keyOnly, type CreateHooks, type NewPacket } from '../../src/packet/create.ts';
+import type { IdempotencyRequest } from '../../src/idempotency/once.ts';
+import { createPacket, type CreateHooks, type NewPacket } from '../../src/packet/create.ts';
 import { GrabDesk } from '../../src/packet/grab-desk.ts';
 import type { GrabOutcome } from '../../src/packet/packet.ts';
 import { closePacket } from '../../src/packet/refund.ts';
@@ -152,6 +153,11 @@ export interface PacketInput {
   opensAt?: Date | null;
   expiresInSeconds?: number | null;
   audience?: string[] | null;
+}
+
+/** For callers that have no request to fingerprint: the key alone tells repeats. */
+export function keyOnly(client: string, key: string): IdempotencyRequest {
+  return { client, key, fingerprint: createHash('sha256').update(`${client}\n${key}`).digest('hex') };
 }
 
 export function newPacket(input: PacketInput): NewPacket {

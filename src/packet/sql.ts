@@ -117,6 +117,12 @@ export const nextShares = statement<{ seq: number; amount: number }>(
    WHERE packet_id = ? AND seq > (SELECT claimed_count FROM packets WHERE id = ?) ORDER BY seq LIMIT ?`,
 );
 
+/** A page of a packet's shares, in order. */
+export const sharesAfter = statement<{ seq: number; amount: number }>(
+  'packet.shares_after',
+  'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND seq > ? ORDER BY seq LIMIT ?',
+);
+
 /** The wallets, in the packet's currency, of a JSON array of users. */
 export const findWallets = statement<{ id: number; owner: string }>(
   'packet.find_wallets',

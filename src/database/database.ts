@@ -123,7 +123,8 @@ const attemptsToLook = 3;
 const sessionSql = (lockWaitMs: number): string =>
   "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,NO_ZERO_DATE,NO_ZERO_IN_DATE," +
   "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', " +
-  `innodb_lock_wait_timeout = ${Math.max(1, Math.round(lockWaitMs / 1000))}`;
+  // Lists for a whole batch come as one text.
+  `group_concat_max_len = 1048576, innodb_lock_wait_timeout = ${Math.max(1, Math.round(lockWaitMs / 1000))}`;
 
 const version = statement<{ version: string; charset: string }>(
   'database.version',

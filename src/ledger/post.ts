@@ -3,25 +3,11 @@ import { netChanges, type Posting } from './ledger.ts';
 import * as sql from './sql.ts';
 
 /**
- * Moves money: balances and transfers, in the caller's transaction.
+ * Moves money: balances and transfers, in the caller's transaction. The balances first, which lock the accounts in
+ * ascending order of id; only then the transfers, so that one account's transfers have ids in order of commit.
  * Who may lack funds must have been checked under a lock before; the CHECK on balances is the last resort.
  */
 export async function post(tx: Tx, currency: string, postings: readonly Posting[], at: Date): Promise<void> {
-  await tx.all(...postingSteps(currency, postings, at));
-}
-
-/**
- * The two statements that move money, to run in this order: the balances lock the accounts in ascending order of id;
- * only then the transfers are made, so that one account's transfers have ids in order of commit. The balances of
- * the accounts in `opened` hold their part already (see `openWallets`).
- */
-export function postingSteps(
-  currency: string,
-  postings: readonly Posting[],
-  at: Date,
-  opened: ReadonlySet<number> = new Set(),
-): readonly [Step<Changed>, Step<Changed>] {
-  const changes = netChanges(postings).filter(([id, delta]) => delta !== 0 && !opened.has(id));
   const rows = postings.map(({ debitAccountId, creditAccountId, amount, reason, reference }) => [
     debitAccountId,
     creditAccountId,
@@ -29,27 +15,28 @@ export function postingSteps(
     reason,
     reference,
   ]);
-  return [
-    changeOf(sql.addToBalances, [JSON.stringify(changes)], changes.length),
+  await tx.all(
+    balancesStep(netChanges(postings)),
     changeOf(sql.insertTransfers, [currency, at, JSON.stringify(rows)], rows.length),
-  ];
+  );
+}
+
+/** Adds to balances. For whoever makes the transfers by another statement; they follow this one. */
+export function balancesStep(changes: readonly (readonly [id: number, delta: number])[]): Step<Changed> {
+  const effective = changes.filter(([, delta]) => delta !== 0).sort(([a], [b]) => a - b);
+  return changeOf(sql.addToBalances, [JSON.stringify(effective)], effective.length);
 }
 
 /**
  * Opens wallets with what they receive first, which saves them a second statement; their owners had none when the
  * caller looked. Whoever has got one meanwhile receives the amount all the same. In sorted order, so that two
- * callers wait for, not on, each other. The second step tells their ids.
+ * callers wait for, not on, each other.
  */
-export function openWallets(
-  currency: string,
-  deltas: ReadonlyMap<string, number>,
-): readonly [Step<Changed>, Step<{ id: number; owner: string }[]>] {
-  const owners = [...deltas.keys()].sort();
-  const rows = owners.map((owner) => [owner, currency, 'wallet', deltas.get(owner) ?? 0]);
-  return [
-    changeOf(sql.openAccounts, [rows]),
-    rowsOf(sql.findAccountIds, [JSON.stringify(owners), currency, 'wallet']),
-  ];
+export function openWalletsStep(currency: string, amounts: ReadonlyMap<string, number>): Step<Changed> {
+  const owners = [...amounts.keys()].sort();
+  return changeOf(sql.openAccounts, [
+    owners.map((owner) => [owner, currency, 'wallet', amounts.get(owner) ?? 0]),
+  ]);
 }
 
 /** The account of an owner, made where missing. Safe under a race: whoever comes second keeps the first one's. */

@@ -26,8 +26,8 @@ describe('plans of hot statements', () => {
     ['packet.lock', packet.lockPacket.text, () => [id], { packets: 'PRIMARY' }],
     ['packet.lock_due', packet.lockDuePacket.text, () => [], { packets: 'packets_due' }],
     [
-      'packet.next_shares',
-      packet.nextShares.text,
+      'packet.next_amounts',
+      packet.nextAmounts.text,
       () => [id, id, 64],
       { packet_shares: 'PRIMARY|packet_shares_amount' },
     ],
@@ -39,10 +39,16 @@ describe('plans of hot statements', () => {
       { grabs: 'grabs_user_once' },
     ],
     [
-      'packet.clock_and_grabs',
-      packet.clockAndGrabs.text,
+      'packet.look_users_up',
+      packet.lookUsersUp.text,
       () => [JSON.stringify(users), id],
-      { grabs: 'grabs_user_once' },
+      { grabs: 'grabs_user_once', accounts: 'accounts_owner_once', packets: 'PRIMARY' },
+    ],
+    [
+      'packet.pay_grabs',
+      packet.payGrabs.text,
+      () => [id, 1, 64],
+      { grabs: 'PRIMARY', accounts: 'accounts_owner_once' },
     ],
     [
       'ledger.find_accounts',
@@ -55,12 +61,6 @@ describe('plans of hot statements', () => {
       ledger.findAccountIds.text,
       () => [JSON.stringify(users), 'CNY', 'wallet'],
       { accounts: 'accounts_owner_once' },
-    ],
-    [
-      'packet.find_wallets',
-      packet.findWallets.text,
-      () => [JSON.stringify(users), id],
-      { accounts: 'accounts_owner_once', packets: 'PRIMARY' },
     ],
     ['ledger.lock_accounts', ledger.lockAccounts.text, () => [[1, 2, 3]], { accounts: 'PRIMARY' }],
     ['ledger.add_to_balances', ledger.addToBalances.text, () => ['[[1,0],[2,0]]'], { accounts: 'PRIMARY' }],

@@ -111,6 +111,11 @@ export const findGrabs = statement<GrabRow>(
    STRAIGHT_JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = ?`,
 );
 
+export const allGrabs = statement<GrabRow>(
+  'packet.all_grabs',
+  'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ?',
+);
+
 /**
  * The amounts of the next shares, in order, as one text; null when there is none. Shares are claimed in order of seq, so
  * they follow the counter: no index on "unclaimed" exists to churn. Exact only while the packet is locked.

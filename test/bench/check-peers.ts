@@ -51,7 +51,7 @@ async function checkOutcomes(books: TestBooks, redis: BenchRedis): Promise<void>
     const again = await Promise.all(users.map(async (user) => await store.grab(id, user)));
     const granted = first.filter((result) => result.outcome === 'granted');
     assert.equal(granted.length, shareCount);
-    assert.equal(new Set(granted.map(({ seq }) => seq)).size, shareCount);
+    assert.equal(new Set(granted.map((result) => 'seq' in result && result.seq)).size, shareCount);
     assert.deepEqual(
       again,
       first.map((result) =>
@@ -162,6 +162,7 @@ try {
     const lane = { name: 'lane + redis', file: 'peers/lane-peer.ts', packets: 1 };
     await trialOfPeer(books, redis, { ...lane, env: { API_KEY: 'bench-key', LOG_LEVEL: 'error' } });
     await redis.stop();
+    if (process.env['BENCH_SHORT'] === '1') break;
   }
   await trial('express, constant', 'peers/express-constant.ts', { paths: ['/v1/packets/x/grabs'] }, {});
   console.log('The books are clean.');

@@ -28,13 +28,14 @@ const lockPackets = statement<PacketRow>(
 
 const idColumn = "CHAR(26) CHARACTER SET ascii PATH '$[0]'";
 
-/** Marks the shares of `[[packet, first seq, last seq], …]`. */
+/**
+ * Marks the shares `[[packet, seq], …]`, each looked up by its key. Ranges of seq from a joined table no index
+ * serves: with `[[packet, first, last], …]` each batch read the whole packet, 350 ms for 400,000 shares.
+ */
 const markShares = statement(
   'redis_first.mark_shares',
-  `UPDATE JSON_TABLE(?, '$[*]' COLUMNS (
-     packet_id ${idColumn}, first_seq INT UNSIGNED PATH '$[1]', last_seq INT UNSIGNED PATH '$[2]')) AS run
-   STRAIGHT_JOIN packet_shares s
-     ON s.packet_id = run.packet_id AND s.seq BETWEEN run.first_seq AND run.last_seq
+  `UPDATE JSON_TABLE(?, '$[*]' COLUMNS (packet_id ${idColumn}, seq INT UNSIGNED PATH '$[1]')) AS claimed
+   STRAIGHT_JOIN packet_shares s ON s.packet_id = claimed.packet_id AND s.seq = claimed.seq
    SET s.claimed = 1 WHERE s.claimed = 0`,
 );
 
@@ -76,8 +77,8 @@ export async function persist(tx: Tx, records: readonly RedisGrab[]): Promise<nu
     .filter(({ grabs }) => grabs.length > 0);
   const grabs = runs.flatMap((run) => run.grabs);
   if (grabs.length === 0) return 0;
-  const ranges = runs.map(({ packet, grabs }) => [packet.id, grabs[0]?.seq, grabs.at(-1)?.seq]);
-  const marked = await tx.change(markShares, [JSON.stringify(ranges)]);
+  const shares = grabs.map(({ packetId, seq }) => [packetId, seq]);
+  const marked = await tx.change(markShares, [JSON.stringify(shares)]);
   if (marked.affectedRows !== grabs.length) throw new Error('shares were marked before');
   const rows = grabs.map((grab) => [
     grab.packetId,

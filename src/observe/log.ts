@@ -12,6 +12,27 @@ export function createLog(level: 'error' | 'warn' | 'info' | 'debug'): Logger {
   });
 }
 
+/**
+ * Writes a line for each request, in the form of the log's own lines and on the same output; whole turns of the event loop in
+ * one write. winston's formats and streams cost 44 µs for a line, which is more than a grab's whole way through HTTP.
+ */
+export function requestLines(
+  level: 'error' | 'warn' | 'info' | 'debug',
+  output: { write: (text: string) => unknown } = process.stdout,
+): (line: Record<string, unknown>) => void {
+  if (level === 'error' || level === 'warn') return () => {};
+  let waiting: string[] = [];
+  const flush = (): void => {
+    const lines = waiting.join('');
+    waiting = [];
+    output.write(lines);
+  };
+  return (line) => {
+    if (waiting.length === 0) setImmediate(flush);
+    waiting.push(`${JSON.stringify({ level: 'info', ...line, timestamp: new Date().toISOString() })}\n`);
+  };
+}
+
 /** A chain of causes is followed this far; it may even be a circle. */
 const maxCauses = 3;
 const maxFrames = 12;

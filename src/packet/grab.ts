@@ -1,6 +1,6 @@
-import type { Database, Tx } from '../database/database.ts';
-import { ensureAccounts, post } from '../ledger/post.ts';
-import { append, type Message } from '../outbox/append.ts';
+import { changeOf, rowsOf, type Database, type Step, type Tx } from '../database/database.ts';
+import { openWallets, postingSteps } from '../ledger/post.ts';
+import { appendStep, type Message } from '../outbox/append.ts';
 import { grabOf, notFound, notInvited, refusalAt, soldOut, type Grab, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
 
@@ -13,7 +13,11 @@ import * as sql from './sql.ts';
  *   → the next k shares → mark them by a conditional UPDATE that must affect exactly k → k grabs under unique keys
  *   → balances and k transfers → counters → outbox.
  *
- * Locks: the packet, k shares, its escrow and k wallets in ascending order of id.
+ * Three round trips with the COMMIT, a fourth where somebody has no wallet yet: what is read travels together, and
+ * what is written. Thirteen round trips, one for each statement, took a quarter longer for 256 grabs, and twice as
+ * long for one.
+ *
+ * Locks: the packet, k shares, wallets that are opened, its escrow and the other wallets in ascending order of id.
  * Each result is a grab or a refusal: NOT_FOUND, NOT_INVITED, NOT_OPEN_YET, SOLD_OUT, EXPIRED, CLOSED.
  */
 export async function claimShares(
@@ -21,17 +25,27 @@ export async function claimShares(
   packetId: string,
   userIds: readonly string[],
 ): Promise<GrabOutcome[]> {
-  const [packet] = await tx.rows(sql.lockPacket, [packetId]);
-  if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
   const users = [...new Set(userIds)];
-  const { now, grabs: earlier } = await clockAndGrabs(tx, packetId, users);
+  const wanted = JSON.stringify(users);
+  const [[packet], [clock, ...rows], shares, wallets] = await tx.all(
+    rowsOf(sql.lockPacket, [packetId]),
+    rowsOf(sql.clockAndGrabs, [wanted, packetId]),
+    rowsOf(sql.nextShares, [packetId, packetId, users.length]),
+    rowsOf(sql.findWallets, [wanted, packetId]),
+  );
+  if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
+  if (clock === undefined) throw new Error('the database did not tell its time');
+  const now = clock.at;
+  const earlier = grabsOf(packetId, rows);
   const strangers = users.filter((user) => !earlier.has(user));
   const invited = packet.invited_only === 1 ? await invitedOf(tx, packetId, strangers) : null;
   const eligible = invited === null ? strangers : strangers.filter((user) => invited.has(user));
   const refusal = refusalAt(packet, now);
   const room = packet.share_count - packet.claimed_count;
   const winners = refusal === null ? eligible.slice(0, room) : [];
-  const granted = winners.length === 0 ? new Map<string, Grab>() : await grant(tx, packet, winners, now);
+  const grabs = grabsFor(packet, winners, shares, now);
+  if (grabs.length > 0) await grant(tx, packet, grabs, new Map(wallets.map(({ owner, id }) => [owner, id])));
+  const granted = new Map(grabs.map((grab) => [grab.userId, grab]));
 
   // What those hear who came after the last share of this very batch.
   const tooLate = refusal ?? soldOut();
@@ -53,45 +67,63 @@ export async function claimShares(
   });
 }
 
-/** Gives the next shares to these users: all of them new, at least one, no more than there are shares left. */
+type SharesRow = { seq: number; amount: number };
+
+/** The next shares for these users, all of them new and no more than there are shares left; in order of arrival. */
+function grabsFor(
+  packet: sql.PacketRow,
+  users: readonly string[],
+  shares: readonly SharesRow[],
+  now: Date,
+): Grab[] {
+  return users.map((userId, index) => {
+    const share = shares[index];
+    const seq = packet.claimed_count + 1 + index;
+    if (share?.seq !== seq) throw new Error(`share ${seq} of packet ${packet.id} is not there`);
+    return { packetId: packet.id, userId, seq, amount: share.amount, grabbedAt: now };
+  });
+}
+
+/** Writes these grabs, at least one, whose shares are neighbours and the next ones of a packet under lock. */
 async function grant(
   tx: Tx,
   packet: sql.PacketRow,
-  users: readonly string[],
-  now: Date,
-): Promise<Map<string, Grab>> {
-  const first = packet.claimed_count + 1;
-  const last = packet.claimed_count + users.length;
-  const shares = await tx.rows(sql.nextShares, [packet.id, packet.claimed_count, users.length]);
-  if (shares.length !== users.length || shares[0]?.seq !== first || shares.at(-1)?.seq !== last) {
-    throw new Error(`shares ${first} to ${last} of packet ${packet.id} are not all there`);
+  grabs: readonly Grab[],
+  wallets: Map<string, number>,
+): Promise<void> {
+  let claims = claimSteps(packet, grabs);
+  const opened = new Set<number>();
+  const first = new Map(
+    grabs.filter(({ userId }) => !wallets.has(userId)).map(({ userId, amount }) => [userId, amount]),
+  );
+  if (first.size > 0) {
+    const [, rows] = await tx.all(...openWallets(packet.currency, first), ...claims);
+    for (const { id, owner } of rows) {
+      wallets.set(owner, id);
+      opened.add(id);
+    }
+    claims = [];
   }
-  const { affectedRows } = await tx.change(sql.claimShares, [packet.id, first, last]);
-  if (affectedRows !== users.length) {
-    throw new Error(`claimed ${affectedRows} of ${users.length} shares of packet ${packet.id}`);
-  }
-  const grabs = shares.map(({ seq, amount }, index): Grab => {
-    const userId = users[index] as string;
-    return { packetId: packet.id, userId, seq, amount, grabbedAt: now };
-  });
-  const rows = JSON.stringify(grabs.map((grab) => [grab.seq, grab.userId, grab.amount]));
-  const inserted = await tx.change(sql.insertGrabs, [packet.id, now, rows]);
-  if (inserted.affectedRows !== grabs.length) {
-    throw new Error(`inserted ${inserted.affectedRows} of ${grabs.length} grabs`);
-  }
-  await payOut(tx, packet, grabs, now);
-  await count(tx, packet, grabs, now);
-  return new Map(grabs.map((grab) => [grab.userId, grab]));
+  await tx.all(...claims, ...moneySteps(packet, grabs, wallets, opened), ...countSteps(packet, grabs));
+}
+
+/** Marks the shares and stores the grabs. */
+function claimSteps(packet: sql.PacketRow, grabs: readonly Grab[]): Step<unknown>[] {
+  const rows = JSON.stringify(grabs.map(({ seq, userId, amount }) => [seq, userId, amount]));
+  const [first, last] = [grabs[0]?.seq ?? 0, grabs.at(-1)?.seq ?? 0];
+  return [
+    changeOf(sql.claimShares, [packet.id, first, last], grabs.length),
+    changeOf(sql.insertGrabs, [packet.id, grabs[0]?.grabbedAt ?? null, rows], grabs.length),
+  ];
 }
 
 /** Moves each amount from the packet's escrow to the winner's wallet. */
-async function payOut(tx: Tx, packet: sql.PacketRow, grabs: readonly Grab[], now: Date): Promise<void> {
-  const wallets = await ensureAccounts(
-    tx,
-    grabs.map(({ userId }) => userId),
-    packet.currency,
-    'wallet',
-  );
+function moneySteps(
+  packet: sql.PacketRow,
+  grabs: readonly Grab[],
+  wallets: ReadonlyMap<string, number>,
+  opened: ReadonlySet<number>,
+): readonly Step<unknown>[] {
   const postings = grabs.map(({ userId, seq, amount }) => {
     const creditAccountId = wallets.get(userId);
     if (creditAccountId === undefined) throw new Error('a wallet was not made');
@@ -103,47 +135,40 @@ async function payOut(tx: Tx, packet: sql.PacketRow, grabs: readonly Grab[], now
       reference: `${packet.id}:${seq}`,
     };
   });
-  await post(tx, packet.currency, postings, now);
+  const [{ grabbedAt }] = grabs as [Grab];
+  return postingSteps(packet.currency, postings, grabbedAt, opened);
 }
 
 /** Brings the packet's counters up, ends it with its last share, and announces the grabs. */
-async function count(tx: Tx, packet: sql.PacketRow, grabs: readonly Grab[], now: Date): Promise<void> {
+function countSteps(packet: sql.PacketRow, grabs: readonly Grab[]): readonly Step<unknown>[] {
+  const [{ grabbedAt: now }] = grabs as [Grab];
   const claimedCount = packet.claimed_count + grabs.length;
   const claimedAmount = packet.claimed_amount + grabs.reduce((sum, { amount }) => sum + amount, 0);
-  const soldOut = claimedCount === packet.share_count;
-  const { affectedRows } = await tx.change(sql.countClaims, [
+  const isLast = claimedCount === packet.share_count;
+  const seqs = { first: packet.claimed_count + 1, last: claimedCount };
+  const messages: Message[] = [{ topic: 'packet.grabbed', subjectId: packet.id, seqs }];
+  if (isLast) messages.push({ topic: 'packet.sold_out', subjectId: packet.id });
+  const values = [
     claimedCount,
     claimedAmount,
-    soldOut ? 'SOLD_OUT' : 'OPEN',
-    soldOut ? now : null,
+    isLast ? 'SOLD_OUT' : 'OPEN',
+    isLast ? now : null,
     packet.id,
     packet.claimed_count,
-  ]);
-  if (affectedRows !== 1) throw new Error(`the counters of packet ${packet.id} moved under its lock`);
-  const messages: Message[] = [
-    {
-      topic: 'packet.grabbed',
-      subjectId: packet.id,
-      seqs: { first: packet.claimed_count + 1, last: claimedCount },
-    },
   ];
-  if (soldOut) messages.push({ topic: 'packet.sold_out', subjectId: packet.id });
-  await append(tx, messages, now);
+  return [changeOf(sql.countClaims, values, 1), appendStep(messages, now)];
 }
 
-async function clockAndGrabs(
-  tx: Tx,
+function grabsOf(
   packetId: string,
-  users: readonly string[],
-): Promise<{ now: Date; grabs: Map<string, Grab> }> {
-  const [clock, ...rows] = await tx.rows(sql.clockAndGrabs, [packetId, users]);
-  if (clock === undefined) throw new Error('the database did not tell its time');
+  rows: readonly { user_id: string | null; seq: number | null; amount: number | null; at: Date }[],
+): Map<string, Grab> {
   const grabs = new Map<string, Grab>();
   for (const { user_id: userId, seq, amount, at } of rows) {
     if (userId === null || seq === null || amount === null) throw new Error('a grab without its share');
     grabs.set(userId, { packetId, userId, seq, amount, grabbedAt: at });
   }
-  return { now: clock.at, grabs };
+  return grabs;
 }
 
 async function invitedOf(tx: Tx, packetId: string, users: readonly string[]): Promise<Set<string>> {
@@ -161,7 +186,7 @@ export async function readFinished(
   packet: sql.PacketRow,
   userIds: readonly string[],
 ): Promise<GrabOutcome[]> {
-  const rows = await database.rows(sql.findGrabs, [packet.id, userIds]);
+  const rows = await database.rows(sql.findGrabs, [JSON.stringify(userIds), packet.id]);
   const grabs = new Map(rows.map((row) => [row.user_id, row]));
   return userIds.map((userId) => {
     const row = grabs.get(userId);

@@ -1,4 +1,4 @@
-import { statement } from '../database/statement.ts';
+import { jsonList, statement } from '../database/statement.ts';
 import type { SplitMethod } from './split/split.ts';
 
 /**
@@ -94,18 +94,43 @@ export const clockAndGrabs = statement<{
   'packet.clock_and_grabs',
   `SELECT NULL AS user_id, CAST(NULL AS SIGNED) AS seq, CAST(NULL AS SIGNED) AS amount, UTC_TIMESTAMP(3) AS at
    UNION ALL
-   SELECT user_id, CAST(seq AS SIGNED), amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)`,
+   SELECT grabs.user_id, CAST(grabs.seq AS SIGNED), grabs.amount, grabs.grabbed_at
+   FROM ${jsonList('user_id', 'wanted')}
+   STRAIGHT_JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = ?`,
 );
 
+/** The grabs of a JSON array of users in one packet. */
 export const findGrabs = statement<GrabRow>(
   'packet.find_grabs',
-  'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)',
+  `SELECT grabs.user_id, grabs.seq, grabs.amount, grabs.grabbed_at
+   FROM ${jsonList('user_id', 'wanted')}
+   STRAIGHT_JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = ?`,
 );
 
-/** Shares are claimed in order of seq, so the next ones follow the counter: no index on "unclaimed" exists to churn. */
+/**
+ * Shares are claimed in order of seq, so the next ones follow the counter: no index on "unclaimed" exists to churn.
+ * Exact only while the packet is locked.
+ */
 export const nextShares = statement<{ seq: number; amount: number }>(
   'packet.next_shares',
+  `SELECT seq, amount FROM packet_shares
+   WHERE packet_id = ? AND seq > (SELECT claimed_count FROM packets WHERE id = ?) ORDER BY seq LIMIT ?`,
+);
+
+/** A page of a packet's shares, in order. */
+export const sharesAfter = statement<{ seq: number; amount: number }>(
+  'packet.shares_after',
   'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND seq > ? ORDER BY seq LIMIT ?',
+);
+
+/** The wallets, in the packet's currency, of a JSON array of users. */
+export const findWallets = statement<{ id: number; owner: string }>(
+  'packet.find_wallets',
+  `SELECT accounts.id, accounts.owner
+   FROM packets STRAIGHT_JOIN ${jsonList('owner', 'wanted')}
+   STRAIGHT_JOIN accounts
+     ON accounts.owner = wanted.owner AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
+   WHERE packets.id = ?`,
 );
 
 export const claimShares = statement(

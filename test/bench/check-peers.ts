@@ -1,5 +1,5 @@
 import { assert } from 'chai';
-import { nextShares } from '../../src/packet/sql.ts';
+import { sharesAfter } from '../../src/packet/sql.ts';
 import { mochaHooks } from '../support/engine.ts';
 import { people, TestBooks } from '../support/service.ts';
 import { runLoad, type LoadPlan } from './load.ts';
@@ -20,7 +20,7 @@ async function packetIn(books: TestBooks, store: RedisFirst, shareCount: number)
   const senderId = `sender-${Math.random().toString(36).slice(2)}`;
   await books.fund(senderId, shareCount * 100);
   const id = await books.packet({ senderId, totalAmount: shareCount * 100, shareCount });
-  await store.load(id, await books.database.rows(nextShares, [id, 0, shareCount]));
+  await store.load(id, await books.database.rows(sharesAfter, [id, 0, shareCount]));
   return id;
 }
 

@@ -153,11 +153,6 @@ try {
     if (durability === 'as it comes') await checkOutcomes(books, redis);
     const peer = { name: 'express + redis', file: 'peers/express-peer.ts', packets: 1 };
     await trialOfPeer(books, redis, peer);
-    await trialOfPeer(books, redis, {
-      ...peer,
-      name: 'express + redis, pipelined',
-      env: { PEER_PIPELINING: '1' },
-    });
     await trialOfPeer(books, redis, { ...peer, name: 'express + redis, 400 packets', packets: 400 });
     const lane = { name: 'lane + redis', file: 'peers/lane-peer.ts', packets: 1 };
     await trialOfPeer(books, redis, { ...lane, env: { API_KEY: 'bench-key', LOG_LEVEL: 'error' } });

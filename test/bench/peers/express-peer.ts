@@ -6,7 +6,7 @@ import { serve } from './serve.ts';
  * The Redis-first peer as the field builds it: express, its JSON parser, one route, the answer from Redis. Nobody's
  * key is checked. REDIS_URL, PORT.
  */
-const store = await RedisFirst.open(process.env['REDIS_URL'] ?? '', process.env['PEER_PIPELINING'] === '1');
+const store = await RedisFirst.open(process.env['REDIS_URL'] ?? '');
 const app = express();
 app.disable('x-powered-by');
 app.disable('etag');

@@ -2,7 +2,7 @@ import { changeOf, rowsOf, type Changed, type Step, type Tx } from '../../../src
 import { statement } from '../../../src/database/statement.ts';
 import { groupBy } from '../../../src/group-by.ts';
 import { netChanges } from '../../../src/ledger/ledger.ts';
-import { openWallets } from '../../../src/ledger/post.ts';
+import { openWalletsStep } from '../../../src/ledger/post.ts';
 import { addToBalances, findAccountIds } from '../../../src/ledger/sql.ts';
 import { appendStep, type Message } from '../../../src/outbox/append.ts';
 import type { RedisGrab } from './redis-first.ts';
@@ -106,7 +106,8 @@ export async function persist(tx: Tx, records: readonly RedisGrab[]): Promise<nu
   let claims = claimSteps(grabs);
   const opened = new Set<number>();
   if (firsts.size > 0) {
-    const [, rows] = await tx.all(...openWallets(currency, firsts), ...claims);
+    const find = rowsOf(findAccountIds, [JSON.stringify([...firsts.keys()]), currency, 'wallet']);
+    const [, rows] = await tx.all(openWalletsStep(currency, firsts), find, ...claims);
     for (const { id, owner } of rows) {
       wallets.set(owner, id);
       opened.add(id);

@@ -34,7 +34,7 @@ const packetColumn = "packet_id CHAR(26) CHARACTER SET ascii PATH '$[0]'";
 
 /**
  * Marks the shares `[[packet, seq], …]`, each looked up by its key. Ranges of seq from a joined table no index
- * serves: with `[[packet, first, last], …]` each batch read the whole packet, 350 ms for 400,000 shares.
+ * serves: with `[[packet, first, last], …]` each batch read the whole packet, about 350 ms for 400,000 shares.
  */
 const markShares = statement(
   'redis_first.mark_shares',

@@ -1,6 +1,7 @@
 import type { Config } from './config.ts';
 import { Database } from './database/database.ts';
 import { statement } from './database/statement.ts';
+import { openGate } from './gate/gate.ts';
 import { Authenticator } from './http/auth.ts';
 import { listen, type Listening } from './http/lifecycle.ts';
 import type { Route } from './http/route.ts';
@@ -27,7 +28,7 @@ const sweepRestMs = 1_000;
 export interface ServiceOptions {
   databaseUrl: string;
   tokenSecret: string;
-  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'>;
+  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'> & { gate?: Config['gate'] };
   log: Logger;
   createHooks?: CreateHooks;
   /** Checks every answer against its schema: in tests. */
@@ -77,6 +78,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     () => database.admission.waiting,
   );
 
+  const gate = config.gate ? await openGate({ ...config.gate, log, metrics }) : null;
   const failed = (error: unknown, where: Record<string, unknown>): void => {
     log.error('unexpected failure', { ...where, ...scrubbed(error) });
   };
@@ -87,6 +89,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const routes = allRoutes({
     database,
     desk,
+    gate,
     tokenSecret: options.tokenSecret,
     createHooks,
     grabFailed: (error) => failed(error, { route: 'grabBatch' }),
@@ -114,6 +117,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     listening = await listen(app, config.host, config.port);
   } catch (error) {
     await sweeper.stop();
+    await gate?.close();
     await database.close(1_000);
     throw error;
   }
@@ -123,6 +127,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     close: async (deadlineMs = 10_000) => {
       await listening.close(deadlineMs);
       await sweeper.stop();
+      await gate?.close();
       await desk.close();
       await database.close(deadlineMs);
     },

@@ -11,6 +11,7 @@ describe('configuration', () => {
       apiKey: null,
       tokenSecret: null,
       poolSize: 16,
+      gate: null,
       logLevel: 'info',
     });
   });

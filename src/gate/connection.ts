@@ -6,6 +6,8 @@ const retryMs = 1_000;
 const connectTimeoutMs = 2_000;
 /** A connection that owes an answer for so long is given up: its other end may be gone without a word. */
 const silenceMs = 2_000;
+/** How long closing waits for the other end before it lets go. */
+const closeMs = 200;
 
 export interface ConnectionEvents {
   ready: () => void;
@@ -29,6 +31,7 @@ export function connectRedis(url: string, events: ConnectionEvents): Redis {
     maxRetriesPerRequest: 0,
     connectTimeout: connectTimeoutMs,
     socketTimeout: silenceMs,
+    disconnectTimeout: closeMs,
     disableClientInfo: true,
     retryStrategy: (attempts) => {
       const again = everReady && attempts === 1;

@@ -76,6 +76,8 @@ class RedisGate implements Gate {
   readonly #metrics: ReturnType<typeof gateMetrics>;
   #pending = new Map<string, Waiting[]>();
   #probeTimer: NodeJS.Timeout | null = null;
+  /** Questions under way; each ends within the timeout. */
+  readonly #asking = new Set<Promise<void>>();
   #probing = false;
   #closed = false;
 
@@ -112,7 +114,7 @@ class RedisGate implements Gate {
 
   /** Requests of one packet that arrive in one turn of the event loop share one question. */
   async admit(packetId: string, count: number): Promise<Admission> {
-    if (this.open || this.#closed) return this.#unasked(count);
+    if (this.#closed || this.open) return this.#unasked(count);
     return await new Promise<Admission>((resolve) => {
       if (this.#pending.size === 0) setImmediate(() => this.#askAll());
       const waiting = this.#pending.get(packetId);
@@ -125,18 +127,17 @@ class RedisGate implements Gate {
   async close(): Promise<void> {
     this.#closed = true;
     if (this.#probeTimer !== null) clearTimeout(this.#probeTimer);
-    const ended = new Promise<void>((resolve) => {
-      if (this.#redis.status === 'end') resolve();
-      else this.#redis.once('end', resolve);
-    });
     this.#redis.disconnect();
-    await ended;
+    await Promise.all(this.#asking);
   }
 
   #askAll(): void {
     const pending = this.#pending;
     this.#pending = new Map();
-    for (const [packetId, waiting] of pending) void this.#ask(packetId, waiting);
+    for (const [packetId, waiting] of pending) {
+      const asking = this.#ask(packetId, waiting).finally(() => this.#asking.delete(asking));
+      this.#asking.add(asking);
+    }
   }
 
   async #ask(packetId: string, waiting: readonly Waiting[]): Promise<void> {

@@ -31,14 +31,18 @@ export class ServedProcess {
         WORKERS: '1',
         ...environment,
       },
-      stdio: ['ignore', 'pipe', 'inherit'],
+      stdio: ['ignore', 'pipe', 'pipe'],
     });
     process.once('exit', () => child.kill('SIGKILL'));
     const lines: Record<string, unknown>[] = [];
+    createInterface({ input: child.stdout }).on('line', (line) => {
+      lines.push(JSON.parse(line) as Record<string, unknown>);
+    });
     const address = await new Promise<string>((resolve, reject) => {
-      child.once('exit', (code) => reject(new Error(`the service ended with ${code}`)));
-      createInterface({ input: child.stdout }).on('line', (line) => {
-        if (line.startsWith('{')) lines.push(JSON.parse(line) as Record<string, unknown>);
+      let said = '';
+      child.once('exit', (code) => reject(new Error(`the service ended with ${code}: ${said}`)));
+      createInterface({ input: child.stderr }).on('line', (line) => {
+        said += `${line}\n`;
         const found = /serves on (\S+)/.exec(line)?.[1];
         if (found !== undefined) resolve(found);
       });

@@ -1,7 +1,7 @@
 import type { Config } from './config.ts';
 import { Database } from './database/database.ts';
 import { statement } from './database/statement.ts';
-import { openGate } from './gate/gate.ts';
+import { openGate, type GateOptions } from './gate/gate.ts';
 import { Authenticator } from './http/auth.ts';
 import { listen, type Listening } from './http/lifecycle.ts';
 import type { Route } from './http/route.ts';
@@ -28,7 +28,10 @@ const sweepRestMs = 1_000;
 export interface ServiceOptions {
   databaseUrl: string;
   tokenSecret: string;
-  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'> & { gate?: Config['gate'] };
+  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'> & {
+    /** Null, or left out: no gate. */
+    gate?: Pick<GateOptions, 'url' | 'limit' | 'windowMs' | 'timeoutMs'> | null;
+  };
   log: Logger;
   createHooks?: CreateHooks;
   /** Checks every answer against its schema: in tests. */

@@ -11,7 +11,7 @@ const closeMs = 200;
 
 export interface ConnectionEvents {
   ready: () => void;
-  /** There is no connection, and the last attempt to make one has failed. Told once for each attempt. */
+  /** There is no connection, or none that Redis lets in, and an attempt to make one has failed. */
   failed: (reason: string) => void;
 }
 
@@ -21,6 +21,8 @@ export interface ConnectionEvents {
  */
 export function connectRedis(url: string, events: ConnectionEvents): Redis {
   let everReady = false;
+  /** Redis did not let this connection in. It may look ready for a moment before it ends. */
+  let refused = false;
   let lastReason = 'connection closed';
   const redis = new Redis({
     ...addressOf(url),
@@ -34,13 +36,19 @@ export function connectRedis(url: string, events: ConnectionEvents): Redis {
     disconnectTimeout: closeMs,
     disableClientInfo: true,
     retryStrategy: (attempts) => {
-      const again = everReady && attempts === 1;
+      const again = everReady && attempts === 1 && !refused;
+      refused = false;
       if (!again) events.failed(lastReason);
       return again ? firstRetryMs : retryMs;
     },
   });
-  redis.on('error', (error: unknown) => (lastReason = reasonOf(error)));
+  redis.on('error', (error: unknown) => {
+    lastReason = reasonOf(error);
+    refused = error instanceof ReplyError;
+    if (refused) events.failed(lastReason);
+  });
   redis.on('ready', () => {
+    if (refused) return;
     everReady = true;
     events.ready();
   });

@@ -1,40 +1,14 @@
 import { assert } from 'chai';
-import { TestApi, type ApiAnswer } from '../support/api.ts';
-import { TestRedis } from '../support/redis.ts';
-import { people, TestBooks } from '../support/service.ts';
+import type { ApiAnswer, TestApi } from '../support/api.ts';
+import { people } from '../support/service.ts';
+import { Setting } from './setting.ts';
 
 describe('the gate over HTTP', () => {
-  let redis: TestRedis;
-  let books: TestBooks;
-  const apis: TestApi[] = [];
-  before(async function () {
-    this.timeout(600_000);
-    redis = await TestRedis.start();
-    books = await TestBooks.open();
-    await books.fund('sender', 1_000_000);
-  });
-  beforeEach(async () => await redis.client.flushall());
-  afterEach(async () => {
-    await Promise.all(apis.splice(0).map(async (api) => await api.close()));
-    await books.assertClean();
-  });
-  after(async () => {
-    await redis.stop();
-    await books.close();
-  });
-
-  async function serve(limit: number | null, windowMs = 60_000): Promise<TestApi> {
-    const gate = limit === null ? null : { url: redis.url, limit, windowMs };
-    const api = await TestApi.start(books, {
-      config: { host: '127.0.0.1', port: 0, apiKey: 'test-root-key', poolSize: 8, gate },
-    });
-    apis.push(api);
-    return api;
-  }
+  const setting = new Setting();
 
   it('a shed grab is 429 SHED with Retry-After, as a problem document, and writes nothing', async () => {
-    const api = await serve(1);
-    const id = await books.packet({ totalAmount: 1_000, shareCount: 10 });
+    const api = await setting.serve({ limit: 1 });
+    const id = await setting.books.packet({ totalAmount: 1_000, shareCount: 10 });
     assert.equal((await api.call('POST', `/v1/packets/${id}/grabs`, { userId: 'first' })).status, 201);
     const shed = await api.call('POST', `/v1/packets/${id}/grabs`, { userId: 'second' });
     assert.equal(shed.status, 429);
@@ -42,39 +16,40 @@ describe('the gate over HTTP', () => {
     assert.include(shed.body, { status: 429, code: 'SHED' });
     const retryAfter = Number(shed.headers.get('retry-after'));
     assert.isTrue(retryAfter > 50 && retryAfter <= 60, String(retryAfter));
-    assert.lengthOf(await books.query("SELECT * FROM grabs WHERE user_id = 'second'"), 0);
+    assert.lengthOf(await setting.books.query("SELECT * FROM grabs WHERE user_id = 'second'"), 0);
     const metrics = await api.call('GET', '/metrics');
     assert.match(metrics.text, /^luckyledger_gate_shed_total 1$/m);
     assert.match(metrics.text, /^luckyledger_gate_open 0$/m);
   });
 
   it('a batch counts as its users and goes in whole or not at all', async () => {
-    const api = await serve(10);
-    const id = await books.packet({ totalAmount: 10_000, shareCount: 100 });
+    const api = await setting.serve({ limit: 10 });
+    const id = await setting.books.packet({ totalAmount: 10_000, shareCount: 100 });
     const batch = async (size: number, prefix: string): Promise<ApiAnswer> =>
       await api.call('POST', `/v1/packets/${id}/grabs/batch`, { userIds: people(size, prefix) });
     assert.equal((await batch(6, 'a')).status, 200);
     assert.equal((await batch(6, 'b')).status, 429);
     assert.equal((await batch(4, 'c')).status, 200);
     assert.equal((await api.call('POST', `/v1/packets/${id}/grabs`, { userId: 'd' })).status, 429);
-    const [row] = await books.query<{ n: number }>('SELECT COUNT(*) AS n FROM grabs WHERE packet_id = ?', [
-      id,
-    ]);
+    const [row] = await setting.books.query<{ n: number }>(
+      'SELECT COUNT(*) AS n FROM grabs WHERE packet_id = ?',
+      [id],
+    );
     assert.equal(row?.n, 10);
-    await redis.client.flushall();
+    await setting.redis.client.flushall();
     assert.equal((await batch(50, 'large')).status, 200, 'larger than the limit, with room');
     assert.equal((await batch(1, 'e')).status, 429);
   });
 
   it('only whole requests of a known caller for what may be a packet are counted', async () => {
-    const api = await serve(10);
-    const id = await books.packet({ totalAmount: 1_000, shareCount: 10 });
+    const api = await setting.serve({ limit: 10 });
+    const id = await setting.books.packet({ totalAmount: 1_000, shareCount: 10 });
     const path = `/v1/packets/${id}/grabs`;
     assert.equal((await api.call('POST', path, { userId: '' })).status, 400);
     assert.equal((await api.call('POST', path, { userId: 'a' }, { authorization: 'Bearer no' })).status, 401);
     assert.equal((await api.call('POST', `${path}/batch`, { userIds: [] })).status, 400);
     assert.equal((await api.call('POST', '/v1/packets/nothing/grabs', { userId: 'a' })).status, 404);
-    assert.isEmpty(await redis.client.keys('*'));
+    assert.isEmpty(await setting.redis.client.keys('*'));
   });
 
   it('answers the same with a gate and without', async () => {
@@ -82,11 +57,14 @@ describe('the gate over HTTP', () => {
     const play = async (api: TestApi, run: string): Promise<unknown[]> => {
       const seed = { seed: () => Buffer.alloc(32, 7) };
       const packet = { totalAmount: 5_000, shareCount: 5, method: 'equal' } as const;
-      const id = await books.packet(packet, seed);
-      const invited = await books.packet({ ...packet, audience: [`${run}-x`] }, seed);
-      const closed = await books.packet(packet, seed);
-      await books.closePacket(closed);
-      const later = await books.packet({ ...packet, opensAt: new Date(Date.now() + 3_600_000) }, seed);
+      const id = await setting.books.packet(packet, seed);
+      const invited = await setting.books.packet({ ...packet, audience: [`${run}-x`] }, seed);
+      const closed = await setting.books.packet(packet, seed);
+      await setting.books.closePacket(closed);
+      const later = await setting.books.packet(
+        { ...packet, opensAt: new Date(Date.now() + 3_600_000) },
+        seed,
+      );
       const answers: ApiAnswer[] = [];
       const call = async (path: string, body: unknown): Promise<void> =>
         void answers.push(await api.call('POST', `/v1/packets/${path}`, body));
@@ -103,8 +81,8 @@ describe('the gate over HTTP', () => {
         ],
       );
     };
-    const without = await play(await serve(null), 'without');
-    const withGate = await play(await serve(10_000), 'withgate');
+    const without = await play(await setting.serve({ limit: null }), 'without');
+    const withGate = await play(await setting.serve({ limit: 10_000 }), 'withgate');
     assert.deepEqual(withGate, without);
     assert.includeMembers(
       without.map((answer) => (answer as [number])[0]),
@@ -113,12 +91,12 @@ describe('the gate over HTTP', () => {
   });
 
   it('without REDIS_URL there is no gate and no metric of one', async () => {
-    const api = await serve(null);
+    const api = await setting.serve({ limit: null });
     assert.notInclude((await api.call('GET', '/metrics')).text, 'luckyledger_gate');
   });
 
   it('the OpenAPI document tells of it', async () => {
-    const api = await serve(null);
+    const api = await setting.serve({ limit: null });
     const { body } = await api.call('GET', '/openapi.json');
     const paths = body['paths'] as Record<
       string,

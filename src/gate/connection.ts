@@ -3,9 +3,8 @@ import { Redis, ReplyError } from 'ioredis';
 /** How soon a lost connection is made again. It fails at once where nobody listens; after that the pause is longer. */
 const firstRetryMs = 10;
 const retryMs = 1_000;
+/** For the connection, and then for Redis to be ready on it. */
 const connectTimeoutMs = 2_000;
-/** A connection that owes an answer for so long is given up: its other end may be gone without a word. */
-const silenceMs = 2_000;
 /** How long closing waits for the other end before it lets go. */
 const closeMs = 200;
 
@@ -32,7 +31,7 @@ export function connectRedis(url: string, events: ConnectionEvents): Redis {
     // What waits for an answer when the connection goes is told so.
     maxRetriesPerRequest: 0,
     connectTimeout: connectTimeoutMs,
-    socketTimeout: silenceMs,
+    // Not `socketTimeout`: its timer outlives its connection and then ends the next one.
     disconnectTimeout: closeMs,
     disableClientInfo: true,
     retryStrategy: (attempts) => {
@@ -47,7 +46,16 @@ export function connectRedis(url: string, events: ConnectionEvents): Redis {
     refused = error instanceof ReplyError;
     if (refused) events.failed(lastReason);
   });
+  let unready: NodeJS.Timeout | undefined;
+  redis.on('connect', () => {
+    unready = setTimeout(() => {
+      events.failed('silence');
+      redis.disconnect(true);
+    }, connectTimeoutMs);
+  });
+  redis.on('close', () => clearTimeout(unready));
   redis.on('ready', () => {
+    clearTimeout(unready);
     if (refused) return;
     everReady = true;
     events.ready();
@@ -55,6 +63,11 @@ export function connectRedis(url: string, events: ConnectionEvents): Redis {
   // Its failure is told by the events.
   redis.connect().catch(() => {});
   return redis;
+}
+
+/** Where a connection is silent, its other end may be gone without a word: another one may find it. */
+export function renew(redis: Redis): void {
+  if (redis.status === 'ready') redis.disconnect(true);
 }
 
 /** For the log: where, without user and password. */
@@ -82,8 +95,6 @@ function addressOf(url: string) {
 export function reasonOf(error: unknown): string {
   if (!(error instanceof Error)) return 'unknown';
   if (error instanceof ReplyError) return /^[A-Z]+/.exec(error.message)?.[0] ?? 'ERR';
-  // The library's own error of `socketTimeout` has nothing but its text.
-  if (error.message.startsWith('Socket timeout')) return 'silence';
   const { code } = error as { code?: unknown };
   return typeof code === 'string' ? code : error.name;
 }

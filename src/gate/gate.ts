@@ -3,7 +3,7 @@ import type { Logger } from '../observe/log.ts';
 import type { Metrics } from '../observe/metrics.ts';
 import { Refusal } from '../refusal.ts';
 import { Circuit } from './circuit.ts';
-import { connectRedis, placeOf, reasonOf } from './connection.ts';
+import { connectRedis, placeOf, reasonOf, renew } from './connection.ts';
 import { takeFromWindow, type Run, type Taken } from './window.ts';
 
 /** How long a request waits for Redis before it is admitted unasked. */
@@ -143,7 +143,7 @@ class RedisGate implements Gate {
   async #ask(packetId: string, waiting: readonly Waiting[]): Promise<void> {
     const runs = runsOf(waiting);
     const taken = await this.#take(`gate:{${packetId}}`, runs);
-    if (taken === null) {
+    if (typeof taken === 'string') {
       for (const { count, resolve } of waiting) resolve(this.#unasked(count));
       return;
     }
@@ -159,8 +159,8 @@ class RedisGate implements Gate {
     }
   }
 
-  /** Null when Redis does not answer well within the timeout. */
-  async #take(key: string, runs: readonly Run[]): Promise<Taken | null> {
+  /** What was taken, or why Redis did not answer well within the timeout. */
+  async #take(key: string, runs: readonly Run[]): Promise<Taken | FailureReason> {
     // The connection tells by itself when it cannot be made; until then this is a moment, not an outage.
     if (this.#redis.status !== 'ready') return this.#failed('connection');
     const startedAt = performance.now();
@@ -180,9 +180,9 @@ class RedisGate implements Gate {
     }
   }
 
-  #failed(reason: FailureReason): null {
+  #failed(reason: FailureReason): FailureReason {
     this.#metrics.failures.inc({ reason });
-    return null;
+    return reason;
   }
 
   #unasked(count: number): Admission {
@@ -214,8 +214,12 @@ class RedisGate implements Gate {
     this.#probing = true;
     const taken = await this.#take('gate:{probe}', [{ size: 1, times: 1 }]);
     this.#probing = false;
-    if (taken === null) this.#probeSoon();
-    else this.#circuit.close();
+    if (typeof taken !== 'string') {
+      this.#circuit.close();
+      return;
+    }
+    if (taken === 'timeout') renew(this.#redis);
+    this.#probeSoon();
   }
 }
 

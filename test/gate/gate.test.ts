@@ -1,6 +1,7 @@
 import { assert } from 'chai';
 import { openGate, type Gate, type GateOptions } from '../../src/gate/gate.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
+import { Proxy } from '../support/proxy.ts';
 import { freePort, TestRedis } from '../support/redis.ts';
 import { count, recovered, until, warned } from './support.ts';
 
@@ -191,6 +192,26 @@ describe('the gate', () => {
     await until('it counts again', async () => (await gate.admit(packet, 100)).admitted === 0);
     assert.isFalse(gate.open);
     assert.isEmpty(lines);
+  });
+
+  it('a connection whose other end is gone without a word is given up for another', async () => {
+    const { proxy, url } = await Proxy.before(redis.url);
+    try {
+      const gate = await open({ url, timeoutMs });
+      proxy.silent = true;
+      proxy.cutAfter = () => proxy.cuts === 0;
+      await until('the circuit is open', async () => {
+        assert.equal((await gate.admit(packet, 1)).admitted, 1);
+        return gate.open;
+      });
+      assert.equal(proxy.cuts, 1);
+      await until('the circuit is closed', () => !gate.open);
+      assert.equal(count(lines, warned), 1);
+      assert.equal(count(lines, recovered), 1);
+    } finally {
+      await Promise.all(gates.splice(0).map(async (gate) => await gate.close()));
+      await proxy.close();
+    }
   });
 
   it('a Redis that answers and does not count is an outage too, and one', async () => {

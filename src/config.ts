@@ -11,6 +11,10 @@ const databaseUrl = z
     'must look like mysql://user:password@host:3306/database',
   );
 
+const redisUrl = z
+  .string()
+  .refine(isRedisUrl, 'must look like redis://user:password@host:6379/0, or rediss:// for TLS');
+
 const schema = z.object({
   DATABASE_URL: databaseUrl.optional(),
   MIGRATE_DATABASE_URL: databaseUrl.optional(),
@@ -18,6 +22,9 @@ const schema = z.object({
   PORT: port.default(8080),
   API_KEY: z.string().optional(),
   TOKEN_SECRET: z.string().optional(),
+  REDIS_URL: redisUrl.optional(),
+  GATE_LIMIT: z.coerce.number().int().min(1).max(1_000_000_000).default(10_000),
+  GATE_WINDOW_MS: z.coerce.number().int().min(10).max(3_600_000).default(1_000),
   POOL_SIZE: z.coerce.number().int().min(2).max(500).default(16),
   LOG_LEVEL: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
@@ -31,6 +38,8 @@ export interface Config {
   apiKey: string | null;
   tokenSecret: string | null;
   poolSize: number;
+  /** The Redis gate, or null for none. At most `limit` requests of a packet go in per window. */
+  gate: { url: string; limit: number; windowMs: number } | null;
   logLevel: 'error' | 'warn' | 'info' | 'debug';
 }
 
@@ -53,6 +62,10 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     apiKey: values.API_KEY ?? null,
     tokenSecret: values.TOKEN_SECRET ?? null,
     poolSize: values.POOL_SIZE,
+    gate:
+      values.REDIS_URL === undefined
+        ? null
+        : { url: values.REDIS_URL, limit: values.GATE_LIMIT, windowMs: values.GATE_WINDOW_MS },
     logLevel: values.LOG_LEVEL,
   };
 }
@@ -63,4 +76,16 @@ function withDatabase(text: string | undefined): string | null {
   const url = new URL(text);
   if (url.pathname === '' || url.pathname === '/') url.pathname = '/luckyledger';
   return url.href;
+}
+
+/** Options in the URL are refused: none would be heeded. */
+function isRedisUrl(text: string): boolean {
+  if (!/^rediss?:\/\/./.test(text) || !URL.canParse(text)) return false;
+  const { hostname, username, password, pathname, search, hash } = new URL(text);
+  try {
+    decodeURIComponent(username + password);
+  } catch {
+    return false;
+  }
+  return hostname !== '' && /^\/?\d{0,5}$/.test(pathname) && search + hash === '';
 }

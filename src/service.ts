@@ -1,6 +1,7 @@
 import type { Config } from './config.ts';
 import { Database } from './database/database.ts';
 import { statement } from './database/statement.ts';
+import { openGate, type GateOptions } from './gate/gate.ts';
 import { Authenticator } from './http/auth.ts';
 import { fastLane } from './http/fast-lane.ts';
 import { listen, type Listening } from './http/lifecycle.ts';
@@ -28,7 +29,10 @@ const sweepRestMs = 1_000;
 export interface ServiceOptions {
   databaseUrl: string;
   tokenSecret: string;
-  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'>;
+  config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'> & {
+    /** Null, or left out: no gate. */
+    gate?: Pick<GateOptions, 'url' | 'limit' | 'windowMs' | 'timeoutMs'> | null;
+  };
   log: Logger;
   /** Where each request's line goes; the log, if left out. */
   requestLog?: (line: Record<string, unknown>) => void;
@@ -82,6 +86,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     () => database.admission.waiting,
   );
 
+  const gate = config.gate ? await openGate({ ...config.gate, log, metrics }) : null;
   const failed = (error: unknown, where: Record<string, unknown>): void => {
     log.error('unexpected failure', { ...where, ...scrubbed(error) });
   };
@@ -92,6 +97,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   const routes = allRoutes({
     database,
     desk,
+    gate,
     tokenSecret: options.tokenSecret,
     createHooks,
     grabFailed: (error) => failed(error, { route: 'grabBatch' }),
@@ -124,6 +130,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     );
   } catch (error) {
     await sweeper.stop();
+    await gate?.close();
     await database.close(1_000);
     throw error;
   }
@@ -133,6 +140,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     close: async (deadlineMs = 10_000) => {
       await listening.close(deadlineMs);
       await sweeper.stop();
+      await gate?.close();
       await desk.close();
       await database.close(deadlineMs);
     },

@@ -23,6 +23,7 @@ export const problems: Record<RefusalCode, { status: number; title: string }> = 
   CLOSED: { status: 410, title: 'Closed' },
   IDEMPOTENCY_KEY_REUSED: { status: 422, title: 'The key belongs to another request' },
   RATE_LIMITED: { status: 429, title: 'Too many requests' },
+  SHED: { status: 429, title: 'Too many grabs of this packet' },
   SPLIT_REJECTED: { status: 500, title: 'The split failed its check' },
   INTERNAL: { status: 500, title: 'Internal error' },
   BUSY: { status: 503, title: 'Busy' },
@@ -45,6 +46,7 @@ export interface Problem {
 const retryAfterSeconds: Partial<Record<RefusalCode, number>> = {
   BUSY: 1,
   RATE_LIMITED: 1,
+  SHED: 1,
   IDEMPOTENCY_KEY_IN_FLIGHT: 1,
 };
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Database } from '../database/database.ts';
+import { passGate, type Gate } from '../gate/gate.ts';
 import { defineRoute, type Principal, type Route } from '../http/route.ts';
 import {
   amount,
@@ -53,6 +54,8 @@ const newPacket = z.strictObject({
 export interface PacketDeps {
   database: Database;
   desk: GrabDesk;
+  /** Null, or left out: there is none. */
+  gate?: Gate | null;
   createHooks?: CreateHooks;
   /** Hears of an unexpected failure of one user's grab in a batch. */
   grabFailed: (error: unknown) => void;
@@ -122,7 +125,7 @@ function packetWrites({ database, createHooks = {} }: PacketDeps): Route[] {
   ];
 }
 
-function grabCalls({ desk, grabFailed }: PacketDeps): Route[] {
+function grabCalls({ desk, gate = null, grabFailed }: PacketDeps): Route[] {
   const params = z.strictObject({ id: packetId });
   return [
     defineRoute({
@@ -136,8 +139,9 @@ function grabCalls({ desk, grabFailed }: PacketDeps): Route[] {
       params,
       body: z.strictObject({ userId }),
       success: { 201: grabAnswer, 200: grabAnswer },
-      refusals: ['NOT_FOUND', 'NOT_OPEN_YET', 'NOT_INVITED', 'SOLD_OUT', 'EXPIRED', 'CLOSED', 'BUSY'],
+      refusals: ['NOT_FOUND', 'NOT_OPEN_YET', 'NOT_INVITED', 'SOLD_OUT', 'EXPIRED', 'CLOSED', 'SHED', 'BUSY'],
       handler: async ({ params: { id }, body }) => {
+        if (gate !== null && isPacketId(id)) await passGate(gate, id, 1);
         const result = await desk.grab(id, body.userId);
         if (result.outcome === 'refused') throw result.refusal;
         return {
@@ -168,9 +172,11 @@ function grabCalls({ desk, grabFailed }: PacketDeps): Route[] {
           ),
         }),
       },
-      refusals: ['NOT_FOUND', 'BUSY'],
+      refusals: ['NOT_FOUND', 'SHED', 'BUSY'],
       maxBodyBytes: 1024 * 1024,
       handler: async ({ params: { id }, body }) => {
+        // A batch counts as its users, and goes in whole or not at all.
+        if (gate !== null && isPacketId(id)) await passGate(gate, id, body.userIds.length);
         const outcomes = await Promise.all(
           body.userIds.map(async (user) => await outcomeOf(desk, id, user, grabFailed)),
         );

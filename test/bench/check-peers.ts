@@ -170,8 +170,8 @@ try {
     const peer = { name: 'express + redis', file: 'peers/express-peer.ts', packets: 1 };
     await trialOfPeer(books, redis, peer);
     await trialOfPeer(books, redis, { ...peer, name: 'express + redis, 400 packets', packets: 400 });
-    const lane = { name: 'lane + redis', file: 'peers/lane-peer.ts', packets: 1 };
-    await trialOfPeer(books, redis, { ...lane, env: { API_KEY: 'bench-key', LOG_LEVEL: 'error' } });
+    const lane = { name: 'lane + redis', file: 'peers/lane-redis.ts', packets: 1 };
+    await trialOfPeer(books, redis, { ...lane, env: { API_KEY: 'bench-key' } });
     await redis.stop();
     if (process.env['BENCH_SHORT'] === '1') break;
   }

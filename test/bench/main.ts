@@ -4,6 +4,7 @@ import { join } from 'node:path';
 import { mochaHooks } from '../support/engine.ts';
 import { TestBooks } from '../support/service.ts';
 import { bareTransactions } from './bare.ts';
+import { makeOldGrabs } from './old-grabs.ts';
 import { plot } from './plot.ts';
 import { pidOfServer } from './processes.ts';
 import { startRedis } from './redis.ts';
@@ -18,12 +19,13 @@ import type { Bench, Way } from './ways.ts';
  * durability settings stay as they are. Each run has a server process of its own, fresh packets and new users, and 1.5 s of
  * warm-up. Tells medians of the rounds with their spread, and checks the books at the end. From the environment:
  * BENCH_ROUNDS, BENCH_SECONDS (of one run), BENCH_ONLY (a regular expression over "scenario: way"), BENCH_OUT (a folder for the
- * results as JSON and as a chart), BENCH_REDIS_URL, and where the database is as for the tests.
+ * results as JSON and as a chart), BENCH_OLD_GRABS (so many grabs, in whole millions, are in the tables before), BENCH_REDIS_URL, and where the database is as for the tests.
  */
 const rounds = Number(process.env['BENCH_ROUNDS'] ?? 3);
 const seconds = Number(process.env['BENCH_SECONDS'] ?? 4);
 const only = new RegExp(process.env['BENCH_ONLY'] ?? '');
 const out = process.env['BENCH_OUT'] ?? '';
+const oldGrabs = Number(process.env['BENCH_OLD_GRABS'] ?? 0);
 const fake = { timeout: () => {} } as unknown as Mocha.Context;
 
 interface Cell {
@@ -49,6 +51,9 @@ try {
   const bench: Bench = { books, databasePid: pidOfServer(books.adminUrl, 3306), redis };
   const header = await headerOf(bench);
   process.stdout.write(`${Object.values(header).join('; ')}\n`);
+  await makeOldGrabs(books, oldGrabs, (done) => {
+    process.stderr.write(`${done} of ${oldGrabs} old grabs made\r`);
+  });
   const bare = await measure(bench);
   const engine = `${books.database.engine.name} ${books.database.engine.version}`;
   const rows = cells.map(({ scenario, way, runs }) => rowOf(scenario, way, engine, runs));
@@ -98,6 +103,7 @@ async function headerOf({ redis: servers }: Bench): Promise<Record<string, strin
     node: `Node ${process.versions.node}`,
     database: `${name} ${version}, innodb_flush_log_at_trx_commit ${settings?.flush}, ${settings?.binlog === -1 ? 'no binary log' : `sync_binlog ${settings?.binlog}`}`,
     ...(servers.asItComes === null ? {} : { redis: `Redis ${servers.asItComes.version}` }),
+    ...(oldGrabs === 0 ? {} : { old: `${oldGrabs.toLocaleString('en-US')} old grabs in the tables` }),
     rounds: `${rounds} rounds of ${seconds} s`,
     date: new Date().toISOString().slice(0, 10),
   };

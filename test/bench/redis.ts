@@ -1,10 +1,10 @@
 import { spawn, type ChildProcess } from 'node:child_process';
 import { mkdtempSync, rmSync } from 'node:fs';
-import { createServer, type AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { createInterface } from 'node:readline';
 import { Redis } from 'ioredis';
+import { freePort, redisProgram } from '../support/redis.ts';
 import { pidOfServer } from './processes.ts';
 
 /**
@@ -26,7 +26,7 @@ export interface BenchRedis {
 const startMs = 10_000;
 
 /**
- * A Redis server for the benchmark: BENCH_REDIS_URL if set, else `redis-server` from PATH on a free port with its
+ * A Redis server for the benchmark: BENCH_REDIS_URL if set, else a `redis-server` of this machine (installed first where that can be done) on a free port with its
  * data in a temporary folder. A given server keeps its settings, so null when they are not those asked for. In it
  * only the keys of RedisFirst are written, and deleted by `forget`.
  */
@@ -53,7 +53,7 @@ async function startServer(durability: RedisDurability): Promise<Pick<BenchRedis
   const port = await freePort();
   const flush = durability === 'always' ? ['--appendonly', 'yes', '--appendfsync', 'always'] : [];
   const child = spawn(
-    'redis-server',
+    await redisProgram(),
     ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, ...flush],
     {
       stdio: ['ignore', 'pipe', 'inherit'],
@@ -125,15 +125,4 @@ async function ask(url: string): Promise<Pick<BenchRedis, 'version' | 'settings'
   } finally {
     redis.disconnect();
   }
-}
-
-async function freePort(): Promise<number> {
-  const server = createServer();
-  await new Promise<void>((resolve, reject) => {
-    server.once('error', reject);
-    server.listen(0, '127.0.0.1', resolve);
-  });
-  const { port } = server.address() as AddressInfo;
-  await new Promise((resolve) => server.close(resolve));
-  return port;
 }

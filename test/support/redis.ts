@@ -99,6 +99,16 @@ async function provide(): Promise<Server> {
   return await ownProcess(findProgram() ?? 'redis-server');
 }
 
+/** A server program of this machine; where there is none, and it may be, the distribution's package is installed. */
+export async function redisProgram(): Promise<string> {
+  const program = findProgram();
+  if (program !== null) return program;
+  if (!mayInstall())
+    throw new Error('There is no redis-server on the PATH: install one, or set BENCH_REDIS_URL');
+  await installPackage('redis-server');
+  return findProgram() ?? 'redis-server';
+}
+
 function findProgram(): string | null {
   const folders = [...(process.env['PATH'] ?? '').split(':'), '/usr/sbin', '/usr/local/bin'];
   for (const name of ['redis-server', 'valkey-server'])

@@ -5,8 +5,10 @@ export interface GroupLimits {
   queueLength: number;
   /** How many requests may wait in all. */
   totalLength: number;
-  /** How many requests go into one transaction. */
+  /** How many requests go into one transaction, at the most. */
   batchSize: number;
+  /** A crowd larger than this takes turns in two halves; a smaller one is not worth two commits. */
+  splitAbove: number;
   /** How long a request may wait before its transaction begins. */
   waitMs: number;
   /** How many keys may be in a transaction at once. */
@@ -17,9 +19,12 @@ export const defaultGroupLimits: GroupLimits = {
   queueLength: 4_096,
   totalLength: 16_384,
   batchSize: 256,
+  splitAbove: 96,
   waitMs: 5_000,
   keysInFlight: 8,
 };
+
+const answersAtOnce = 32;
 
 interface Waiting<Request, Result> {
   request: Request;
@@ -32,6 +37,8 @@ interface Queue<Request, Result> {
   key: string;
   waiting: Waiting<Request, Result>[];
   running: boolean;
+  /** Of the batch that ran last. */
+  lastSize: number;
 }
 
 export interface GroupObserver {
@@ -57,6 +64,8 @@ export class GroupCommit<Request, Result> {
   /** Keys with waiting requests and no transaction, longest waiting first. */
   readonly #line = new Set<Queue<Request, Result>>();
   #inFlight = 0;
+  /** Requests in a transaction, or with an answer that is on its way to them. */
+  #undelivered = 0;
   #waitingCount = 0;
   #closed = false;
   #startScheduled = false;
@@ -87,7 +96,7 @@ export class GroupCommit<Request, Result> {
       throw busy('Too many requests wait.');
     }
     if (queue === undefined) {
-      queue = { key, waiting: [], running: false };
+      queue = { key, waiting: [], running: false, lastSize: 0 };
       this.#queues.set(key, queue);
     }
     const { waiting } = queue;
@@ -104,7 +113,7 @@ export class GroupCommit<Request, Result> {
   /** Takes no more, and resolves when all that wait have their answer. */
   async close(): Promise<void> {
     this.#closed = true;
-    if (this.#waitingCount === 0 && this.#inFlight === 0) return;
+    if (this.#waitingCount + this.#inFlight + this.#undelivered === 0) return;
     await new Promise<void>((resolve) => {
       this.#whenIdle = resolve;
     });
@@ -134,21 +143,43 @@ export class GroupCommit<Request, Result> {
   async #run(queue: Queue<Request, Result>): Promise<void> {
     queue.running = true;
     this.#inFlight += 1;
-    const batch = queue.waiting.splice(0, this.#limits.batchSize);
+    const batch = queue.waiting.splice(0, this.#sizeOfNext(queue));
+    queue.lastSize = batch.length;
     this.#waitingCount -= batch.length;
+    this.#undelivered += batch.length;
     this.#observer.batch?.(batch.length, performance.now() - (batch[0]?.since ?? 0));
-    await this.#settle(queue.key, batch);
+    const answers = await this.#settle(queue.key, batch);
     this.#inFlight -= 1;
     queue.running = false;
     // At the end of the line: whoever waited meanwhile comes first.
     if (queue.waiting.length > 0) this.#line.add(queue);
     else this.#queues.delete(queue.key);
-    this.#startSoon();
-    this.#restIfIdle();
+    // The next transaction first, then the answers to this one: making them takes long enough for the database to idle.
+    this.#startNext();
+    this.#deliver(answers);
   }
 
-  async #settle(key: string, batch: Waiting<Request, Result>[]): Promise<void> {
-    if (batch.length === 0) return;
+  /**
+   * A crowd is split in two halves that take turns: one is in its transaction while the other gets its answers and comes
+   * again, so that neither the database nor this process waits for the other. `lastSize` are about to come again.
+   */
+  #sizeOfNext({ waiting, lastSize }: Queue<Request, Result>): number {
+    const half = Math.ceil((waiting.length + lastSize) / 2);
+    return Math.min(this.#limits.batchSize, Math.max(this.#limits.splitAbove, half));
+  }
+
+  /** A few answers in each turn of the event loop, so that the running transactions need not wait for all of them. */
+  #deliver(answers: readonly (() => void)[]): void {
+    for (const answer of answers.slice(0, answersAtOnce)) answer();
+    const rest = answers.slice(answersAtOnce);
+    this.#undelivered -= answers.length - rest.length;
+    if (rest.length > 0) setImmediate(() => this.#deliver(rest));
+    else this.#restIfIdle();
+  }
+
+  /** Runs the batch, in halves if it must be, and returns what is to be told to each. */
+  async #settle(key: string, batch: readonly Waiting<Request, Result>[]): Promise<(() => void)[]> {
+    if (batch.length === 0) return [];
     try {
       const results = await this.#runBatch(
         key,
@@ -156,16 +187,24 @@ export class GroupCommit<Request, Result> {
       );
       if (results.length !== batch.length)
         throw new Error(`${results.length} results for ${batch.length} requests`);
-      for (const [index, { resolve }] of batch.entries()) resolve(results[index] as Result);
+      return batch.map(
+        ({ resolve }, index) =>
+          () =>
+            resolve(results[index] as Result),
+      );
     } catch (error) {
       const everybody = error instanceof Refusal && error.code === 'BUSY';
-      if (everybody || batch.length === 1) {
-        for (const { reject } of batch) reject(error);
-        return;
-      }
+      if (everybody || batch.length === 1)
+        return batch.map(
+          ({ reject }) =>
+            () =>
+              reject(error),
+        );
       const half = batch.length >> 1;
-      await this.#settle(key, batch.slice(0, half));
-      await this.#settle(key, batch.slice(half));
+      return [
+        ...(await this.#settle(key, batch.slice(0, half))),
+        ...(await this.#settle(key, batch.slice(half))),
+      ];
     }
   }
 
@@ -189,6 +228,6 @@ export class GroupCommit<Request, Result> {
     if (this.#waitingCount > 0) return;
     if (this.#sweep !== null) clearInterval(this.#sweep);
     this.#sweep = null;
-    if (this.#inFlight === 0) this.#whenIdle?.();
+    if (this.#inFlight === 0 && this.#undelivered === 0) this.#whenIdle?.();
   }
 }

@@ -3,9 +3,10 @@ import { Database } from './database/database.ts';
 import { statement } from './database/statement.ts';
 import { openGate, type GateOptions } from './gate/gate.ts';
 import { Authenticator } from './http/auth.ts';
+import { fastLane } from './http/fast-lane.ts';
 import { listen, type Listening } from './http/lifecycle.ts';
 import type { Route } from './http/route.ts';
-import { createApp } from './http/server.ts';
+import { createApp, type ServerDeps } from './http/server.ts';
 import { findKey } from './keys/keys.ts';
 import { ledgerRoutes } from './ledger/routes.ts';
 import { scrubbed, type Logger } from './observe/log.ts';
@@ -33,6 +34,10 @@ export interface ServiceOptions {
     gate?: Pick<GateOptions, 'url' | 'limit' | 'windowMs' | 'timeoutMs'> | null;
   };
   log: Logger;
+  /** Where each request's line goes; the log, if left out. */
+  requestLog?: (line: Record<string, unknown>) => void;
+  /** False: express serves the hot routes too. To compare. */
+  fastLane?: boolean;
   createHooks?: CreateHooks;
   /** Checks every answer against its schema: in tests. */
   checkAnswers?: boolean;
@@ -97,7 +102,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     createHooks,
     grabFailed: (error) => failed(error, { route: 'grabBatch' }),
   });
-  const app = createApp(routes, {
+  const serverDeps: ServerDeps = {
     authenticator: new Authenticator({
       findKey: async (id) => await findKey(database, id),
       apiKey: config.apiKey,
@@ -108,8 +113,9 @@ export async function startService(options: ServiceOptions): Promise<Service> {
     metrics,
     version,
     ready: async () => ({ database: await answers(database) }),
-    log: (line) => void log.info(line),
-  });
+    log: options.requestLog ?? ((line) => void log.info(line)),
+  };
+  const app = createApp(routes, serverDeps);
   const sweeper = new Worker(
     async () => metrics.refunded.inc(await sweepExpired(database)),
     sweepRestMs,
@@ -117,7 +123,11 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   );
   let listening: Listening;
   try {
-    listening = await listen(app, config.host, config.port);
+    listening = await listen(
+      options.fastLane === false ? app : fastLane(routes, app, serverDeps),
+      config.host,
+      config.port,
+    );
   } catch (error) {
     await sweeper.stop();
     await gate?.close();

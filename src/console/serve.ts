@@ -1,6 +1,6 @@
 import { randomBytes } from 'node:crypto';
 import type { Config } from '../config.ts';
-import { createLog } from '../observe/log.ts';
+import { createLog, requestLines } from '../observe/log.ts';
 import { startService } from '../service.ts';
 import { migrateGiven, setUp } from './database.ts';
 import { say } from './output.ts';
@@ -31,6 +31,7 @@ export async function serve(config: Config): Promise<void> {
       tokenSecret: tokenSecret === '' ? randomBytes(32).toString('hex') : tokenSecret,
       config: { ...config, apiKey },
       log,
+      requestLog: requestLines(config.logLevel),
     });
     const closing = signalled();
     greet(service.address, apiKey, config);

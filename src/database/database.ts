@@ -40,10 +40,54 @@ export interface DatabaseEvents {
   before?: (sql: string, connection: PoolConnection) => Promise<void>;
 }
 
+export interface Changed {
+  affectedRows: number;
+  insertId: number;
+}
+
+/** One statement with its values, not sent yet; `Result` is what it will answer. See `rowsOf` and `changeOf`. */
+export interface Step<Result> {
+  readonly query: Statement<unknown>;
+  readonly values: readonly Bound[];
+  readonly read: (answer: unknown) => Result;
+}
+
+/** A step that reads rows. */
+export function rowsOf<Row>(query: Statement<Row>, values: readonly Bound[] = []): Step<Row[]> {
+  return { query, values, read: (answer) => answer as Row[] };
+}
+
+/** A step that writes. It fails, and so does its transaction, when it does not affect exactly `expected` rows. */
+export function changeOf(
+  query: Statement,
+  values: readonly Bound[] = [],
+  expected: number | null = null,
+): Step<Changed> {
+  return {
+    query,
+    values,
+    read: (answer) => {
+      const { affectedRows, insertId } = answer as ResultSetHeader;
+      if (expected !== null && affectedRows !== expected)
+        throw new Error(`${query.name} affected ${affectedRows} rows, not ${expected}`);
+      return { affectedRows, insertId };
+    },
+  };
+}
+
+type Results<Steps extends readonly Step<unknown>[]> = {
+  -readonly [Index in keyof Steps]: Steps[Index] extends Step<infer Result> ? Result : never;
+};
+
 /** Runs named statements in one transaction. Made by `withTransaction` only; a function that writes takes one. */
 export interface Tx {
   rows<Row>(query: Statement<Row>, values?: readonly Bound[]): Promise<Row[]>;
-  change(query: Statement, values?: readonly Bound[]): Promise<{ affectedRows: number; insertId: number }>;
+  change(query: Statement, values?: readonly Bound[]): Promise<Changed>;
+  /**
+   * Runs these steps one after the other in one round trip; the first that fails ends them. A round trip costs more
+   * than most statements: about 0.1 ms of waiting, and 50 µs of this process's CPU.
+   */
+  all<const Steps extends readonly Step<unknown>[]>(...steps: Steps): Promise<Results<Steps>>;
 }
 
 /** Reads committed rows outside a transaction; a function that only reads takes one. */
@@ -64,6 +108,8 @@ interface Connected {
   expired: Promise<never>;
   before: DatabaseEvents['before'];
   fate: Fate;
+  /** Set while the transaction has yet to begin: START TRANSACTION travels with the first statement. */
+  opening: boolean;
 }
 
 /** Whether a COMMIT of this unit was sent whose answer never came: then nobody knows yet what became of it. */
@@ -77,7 +123,8 @@ const attemptsToLook = 3;
 const sessionSql = (lockWaitMs: number): string =>
   "SET SESSION sql_mode = 'STRICT_ALL_TABLES,ONLY_FULL_GROUP_BY,NO_ZERO_DATE,NO_ZERO_IN_DATE," +
   "ERROR_FOR_DIVISION_BY_ZERO,NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', " +
-  `innodb_lock_wait_timeout = ${Math.max(1, Math.round(lockWaitMs / 1000))}`;
+  // Lists for a whole batch come as one text.
+  `group_concat_max_len = 1048576, innodb_lock_wait_timeout = ${Math.max(1, Math.round(lockWaitMs / 1000))}`;
 
 const version = statement<{ version: string; charset: string }>(
   'database.version',
@@ -105,7 +152,8 @@ export function poolOptions(url: string, limits: DatabaseLimits): PoolOptions {
     bigNumberStrings: false,
     decimalNumbers: false,
     stringifyObjects: true,
-    multipleStatements: false,
+    // Several statements travel in one round trip. Texts are constants of this code, and the driver escapes what is bound.
+    multipleStatements: true,
     connectTimeout: limits.connectTimeoutMs,
     connectionLimit: limits.poolSize,
     maxIdle: limits.poolSize,
@@ -188,7 +236,7 @@ export class Database implements Db {
     return await this.#attempts(
       query.name,
       options,
-      async (connected) => await readRows(connected, query, values),
+      async (connected) => (await exchange(connected, [rowsOf(query, values)]))[0],
     );
   }
 
@@ -216,7 +264,7 @@ export class Database implements Db {
       const started = performance.now();
       let outcome: 'committed' | 'rolled_back' = 'rolled_back';
       try {
-        await exchange(connected, 'START TRANSACTION', []);
+        connected.opening = true;
         const result = await unit(transactionOn(connected));
         await commit(connected);
         outcome = 'committed';
@@ -278,7 +326,7 @@ export class Database implements Db {
       });
       // Nobody may be racing at the moment when it rejects.
       expired.catch(() => {});
-      const connected = { connection, expired, before: this.#events.before, fate };
+      const connected = { connection, expired, before: this.#events.before, fate, opening: false };
       let clean = false;
       try {
         const result = await work(connected);
@@ -300,36 +348,52 @@ export class Database implements Db {
 
 function transactionOn(connected: Connected): Tx {
   return {
-    rows: async (query, values = []) => await readRows(connected, query, values),
-    change: async (query, values = []) => {
-      const header = (await exchange(connected, query.text, values)) as ResultSetHeader;
-      return { affectedRows: header.affectedRows, insertId: header.insertId };
-    },
+    rows: async (query, values) => (await exchange(connected, [rowsOf(query, values)]))[0],
+    change: async (query, values) => (await exchange(connected, [changeOf(query, values)]))[0],
+    all: async (...steps) => await exchange(connected, steps),
   };
 }
 
-async function readRows<Row>(
+const startTransaction = changeOf({ name: 'begin', text: 'START TRANSACTION' });
+const commitTransaction = changeOf({ name: 'commit', text: 'COMMIT' });
+const rollbackTransaction = changeOf({ name: 'rollback', text: 'ROLLBACK' });
+
+/** These steps in one round trip, or the deadline. */
+async function exchange<const Steps extends readonly Step<unknown>[]>(
   connected: Connected,
-  query: Statement<Row>,
-  values: readonly Bound[],
-): Promise<Row[]> {
-  return (await exchange(connected, query.text, values)) as Row[];
+  steps: Steps,
+): Promise<Results<Steps>> {
+  const all = connected.opening ? [startTransaction, ...steps] : steps;
+  connected.opening = false;
+  const answers =
+    connected.before === undefined ? await send(connected, all) : await sendSingly(connected, all);
+  return answers.slice(all.length - steps.length) as Results<Steps>;
 }
 
-/** One statement, one answer, or the deadline. */
-async function exchange(
-  { connection, expired, before }: Connected,
-  sql: string,
-  values: readonly Bound[],
-): Promise<unknown> {
-  if (before !== undefined) await before(sql, connection);
-  const [answer] = await Promise.race([connection.query(sql, values as unknown[]), expired]);
-  return answer;
+async function send({ connection, expired }: Connected, steps: readonly Step<unknown>[]): Promise<unknown[]> {
+  const texts = steps.map(({ query, values }) =>
+    values.length === 0 ? query.text : connection.format(query.text, values as unknown[]),
+  );
+  const [answer] = await Promise.race([connection.query(texts.join('; ')), expired]);
+  const answers = steps.length === 1 ? [answer] : (answer as unknown[]);
+  return steps.map(({ read }, index) => read(answers[index]));
+}
+
+/** For fault tests: a fault may strike between any two statements. */
+async function sendSingly(connected: Connected, steps: readonly Step<unknown>[]): Promise<unknown[]> {
+  const answers: unknown[] = [];
+  for (const step of steps) {
+    await connected.before?.(step.query.text, connected.connection);
+    answers.push(...(await send(connected, [step])));
+  }
+  return answers;
 }
 
 async function commit(connected: Connected): Promise<void> {
+  // Not one statement has run: there is nothing to commit.
+  if (connected.opening) return;
   try {
-    await exchange(connected, 'COMMIT', []);
+    await exchange(connected, [commitTransaction]);
   } catch (error) {
     // Told an error, we know that nothing was committed; told nothing, we do not.
     if (errorKind(error) === 'lost') connected.fate.unknown = true;
@@ -346,8 +410,9 @@ function gaveUp(fate: Fate, cause: unknown): Refusal {
 
 /** Whether the connection is known to be outside any transaction afterwards. */
 async function rolledBack(connected: Connected): Promise<boolean> {
+  connected.opening = false;
   try {
-    await exchange(connected, 'ROLLBACK', []);
+    await exchange(connected, [rollbackTransaction]);
     return true;
   } catch {
     // The first error is the one that counts; a connection that cannot roll back is thrown away.

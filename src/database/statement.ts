@@ -14,5 +14,14 @@ export function statement<Row = never>(name: string, text: string): Statement<Ro
   return { name, text: `/* ${name} */ ${text}` };
 }
 
+/**
+ * A JSON array of texts, bound as one value, as a table with its `position` (from 1) and one column: to join
+ * with, each text looked up by key. The column compares byte for byte, as the ids of our tables do, or their keys could not be used.
+ */
+export function jsonList(column: string, alias: string): string {
+  return `JSON_TABLE(?, '$[*]' COLUMNS (
+     position FOR ORDINALITY, ${column} VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')) AS ${alias}`;
+}
+
 /** What may be bound. `undefined` is left out on purpose: the driver would turn it into NULL silently. */
 export type Bound = string | number | bigint | boolean | Date | null | Buffer | readonly Bound[];

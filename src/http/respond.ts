@@ -1,4 +1,4 @@
-import { randomBytes } from 'node:crypto';
+import { randomUUID } from 'node:crypto';
 import type { ServerResponse } from 'node:http';
 import type { Metrics } from '../observe/metrics.ts';
 import type { RawAnswer } from './handle.ts';
@@ -22,7 +22,7 @@ export function begin(method: string, givenId: string | undefined): Begun {
   const fit = givenId !== undefined && /^[A-Za-z0-9._-]{1,128}$/.test(givenId);
   return {
     method,
-    requestId: fit ? givenId : randomBytes(12).toString('hex'),
+    requestId: fit ? givenId : randomUUID(),
     startedMs: performance.now(),
   };
 }
@@ -45,6 +45,11 @@ export function respond(
     for (const [name, value] of Object.entries(answer.headers)) response.setHeader(name, value);
     response.end(answer.body);
   }
+  tell(deps, begun, route, answer);
+}
+
+/** Tells the log and the metrics of an answer that was sent. */
+export function tell(deps: RespondDeps, begun: Begun, route: Route | null, answer: RawAnswer): void {
   const ms = performance.now() - begun.startedMs;
   const name = route?.name ?? 'none';
   deps.metrics.requests.inc({ route: name, status: String(answer.status) });

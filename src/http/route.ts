@@ -101,6 +101,8 @@ export interface RouteDefinition<
   /** Whether the `Idempotency-Key` header must be there; left out, the header means nothing to the route. */
   idempotencyKey?: 'required' | 'optional';
   maxBodyBytes?: number;
+  /** Called so often that it is served without the general server's cost: see the fast lane. */
+  hot?: boolean;
   handler: (input: RouteInput<Params, Query, Body, Headers>) => Promise<RouteAnswer>;
 }
 

@@ -25,7 +25,8 @@ export function createApp(routes: readonly Route[], deps: ServerDeps): Express {
   return app;
 }
 
-function securityHeaders(): ReturnType<typeof helmet> {
+/** What browsers are told of every answer. */
+export function securityHeaders(): ReturnType<typeof helmet> {
   return helmet({
     contentSecurityPolicy: {
       useDefaults: false,

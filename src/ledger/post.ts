@@ -1,64 +1,57 @@
-import type { Tx } from '../database/database.ts';
+import { changeOf, rowsOf, type Changed, type Step, type Tx } from '../database/database.ts';
 import { netChanges, type Posting } from './ledger.ts';
 import * as sql from './sql.ts';
 
 /**
- * Moves money: balances and transfers, in the caller's transaction. Balances first, which locks the accounts in
- * ascending order of id; then the transfers, so that one account's transfers have ids in order of commit.
+ * Moves money: balances and transfers, in the caller's transaction. The balances first, which lock the accounts in
+ * ascending order of id; only then the transfers, so that one account's transfers have ids in order of commit.
  * Who may lack funds must have been checked under a lock before; the CHECK on balances is the last resort.
  */
 export async function post(tx: Tx, currency: string, postings: readonly Posting[], at: Date): Promise<void> {
-  const changes = netChanges(postings);
-  const { affectedRows } = await tx.change(sql.addToBalances, [JSON.stringify(changes)]);
-  const effective = changes.filter(([, delta]) => delta !== 0).length;
-  if (affectedRows !== effective) throw new Error(`${affectedRows} of ${effective} balances changed`);
-  // As text once, not as a Date for each row: formatting 256 dates cost the process more than all else in the batch.
-  const time = at.toISOString().slice(0, 23).replace('T', ' ');
-  const rows = postings.map((posting) => [
-    posting.debitAccountId,
-    posting.creditAccountId,
-    currency,
-    posting.amount,
-    posting.reason,
-    posting.reference,
-    time,
+  const rows = postings.map(({ debitAccountId, creditAccountId, amount, reason, reference }) => [
+    debitAccountId,
+    creditAccountId,
+    amount,
+    reason,
+    reference,
   ]);
-  await tx.change(sql.insertTransfers, [rows]);
+  await tx.all(
+    balancesStep(netChanges(postings)),
+    changeOf(sql.insertTransfers, [currency, at, JSON.stringify(rows)], rows.length),
+  );
+}
+
+/** Adds to balances. For whoever makes the transfers by another statement; they follow this one. */
+export function balancesStep(changes: readonly (readonly [id: number, delta: number])[]): Step<Changed> {
+  const effective = changes.filter(([, delta]) => delta !== 0).sort(([a], [b]) => a - b);
+  return changeOf(sql.addToBalances, [JSON.stringify(effective)], effective.length);
 }
 
 /**
- * The ids of these owners' accounts, made where missing. Safe under a race: whoever comes second keeps the first
- * one's account. Owners are inserted in sorted order, so that two callers wait for, not on, each other.
+ * Opens wallets with what they receive first, which saves them a second statement; their owners had none when the
+ * caller looked. Whoever has got one meanwhile receives the amount all the same. In sorted order, so that two
+ * callers wait for, not on, each other.
  */
-export async function ensureAccounts(
-  tx: Tx,
-  owners: readonly string[],
-  currency: string,
-  kind: sql.AccountKind,
-): Promise<Map<string, number>> {
-  const found = new Map<string, number>();
-  const find = async (wanted: readonly string[]): Promise<void> => {
-    const rows = await tx.rows(sql.findAccountIds, [wanted, currency, kind]);
-    for (const { id, owner } of rows) found.set(owner, id);
-  };
-  await find(owners);
-  const missing = owners.filter((owner) => !found.has(owner)).sort();
-  if (missing.length === 0) return found;
-  await tx.change(sql.insertAccounts, [missing.map((owner) => [owner, currency, kind])]);
-  await find(missing);
-  return found;
+export function openWalletsStep(currency: string, amounts: ReadonlyMap<string, number>): Step<Changed> {
+  const owners = [...amounts.keys()].sort();
+  return changeOf(sql.openAccounts, [
+    owners.map((owner) => [owner, currency, 'wallet', amounts.get(owner) ?? 0]),
+  ]);
 }
 
-/** The one account of an owner, made where missing. */
+/** The account of an owner, made where missing. Safe under a race: whoever comes second keeps the first one's. */
 export async function ensureAccount(
   tx: Tx,
   owner: string,
   currency: string,
   kind: sql.AccountKind,
 ): Promise<number> {
-  const id = (await ensureAccounts(tx, [owner], currency, kind)).get(owner);
-  if (id === undefined) throw new Error(`the ${kind} account was not made`);
-  return id;
+  const find = rowsOf(sql.findAccountIds, [JSON.stringify([owner]), currency, kind]);
+  const [[found]] = await tx.all(find);
+  if (found !== undefined) return found.id;
+  const [, [made]] = await tx.all(changeOf(sql.openAccounts, [[[owner, currency, kind, 0]]]), find);
+  if (made === undefined) throw new Error(`the ${kind} account was not made`);
+  return made.id;
 }
 
 /** Locks these accounts in ascending order of id and tells their balances. */

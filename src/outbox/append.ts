@@ -1,4 +1,4 @@
-import type { Tx } from '../database/database.ts';
+import { changeOf, type Changed, type Step, type Tx } from '../database/database.ts';
 import { statement } from '../database/statement.ts';
 
 const insertMessages = statement(
@@ -15,6 +15,11 @@ export interface Message {
 
 /** Appends to the outbox in the transaction of the cause; the relay tells the world after the commit. */
 export async function append(tx: Tx, messages: readonly Message[], at: Date): Promise<void> {
+  await tx.all(appendStep(messages, at));
+}
+
+/** The same, to travel with other statements. */
+export function appendStep(messages: readonly Message[], at: Date): Step<Changed> {
   const rows = messages.map(({ topic, subjectId, seqs }) => [
     topic,
     subjectId,
@@ -22,5 +27,5 @@ export async function append(tx: Tx, messages: readonly Message[], at: Date): Pr
     seqs?.last ?? null,
     at,
   ]);
-  await tx.change(insertMessages, [rows]);
+  return changeOf(insertMessages, [rows]);
 }

@@ -1,12 +1,9 @@
 import type { Database } from '../database/database.ts';
+import { GrabMemory } from './grab-memory.ts';
 import { claimShares, readFinished } from './grab.ts';
 import { GroupCommit, type GroupLimits, type GroupObserver } from './group-commit.ts';
-import { isPacketId, notFound, type GrabOutcome } from './packet.ts';
+import { grabOf, isPacketId, notFound, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
-
-/** How long an id that was not found is taken for unknown; a packet made elsewhere meanwhile is found after it. */
-const unknownMs = 1_000;
-const rememberedPackets = 10_000;
 
 export interface GrabObserver extends GroupObserver {
   /** Each grab's outcome, or the code of its refusal. */
@@ -14,19 +11,24 @@ export interface GrabObserver extends GroupObserver {
 }
 
 /**
- * Where grabs arrive. It groups them by packet into transactions, and remembers what is final: that a packet is
- * sold out or refunded (winners' repeats are still answered from the grabs) and, briefly, that an id is unknown.
+ * Where grabs arrive. What is final is answered from memory; the others are grouped by packet into transactions, or,
+ * once the packet is finished, into reads that take no lock.
  */
 export class GrabDesk {
   readonly #database: Database;
   readonly #observer: GrabObserver;
   readonly #group: GroupCommit<string, GrabOutcome>;
-  readonly #finished = new Map<string, sql.PacketRow>();
-  readonly #unknown = new Map<string, number>();
+  readonly #memory: GrabMemory;
 
-  constructor(database: Database, limits: Partial<GroupLimits> = {}, observer: GrabObserver = {}) {
+  constructor(
+    database: Database,
+    limits: Partial<GroupLimits> = {},
+    observer: GrabObserver = {},
+    memory = new GrabMemory(),
+  ) {
     this.#database = database;
     this.#observer = observer;
+    this.#memory = memory;
     this.#group = new GroupCommit(
       async (packetId, users) => await this.#runBatch(packetId, users),
       limits,
@@ -40,10 +42,9 @@ export class GrabDesk {
 
   /** One user's grab of one share. The outcome is committed when this resolves. Refuses with BUSY past a limit. */
   async grab(packetId: string, userId: string): Promise<GrabOutcome> {
-    const result: GrabOutcome =
-      !isPacketId(packetId) || this.#isUnknown(packetId)
-        ? { outcome: 'refused', refusal: notFound() }
-        : await this.#group.submit(packetId, userId);
+    const result = isPacketId(packetId)
+      ? (this.#memory.recall(packetId, userId) ?? (await this.#group.submit(packetId, userId)))
+      : ({ outcome: 'refused', refusal: notFound() } as const);
     this.#observer.outcome?.(result.outcome === 'refused' ? result.refusal.code : result.outcome);
     return result;
   }
@@ -54,47 +55,35 @@ export class GrabDesk {
   }
 
   async #runBatch(packetId: string, users: string[]): Promise<GrabOutcome[]> {
-    const finished = this.#finished.get(packetId);
-    if (finished !== undefined) return await readFinished(this.#database, finished, users);
+    const finished = this.#memory.finished(packetId);
+    if (finished !== null) return await readFinished(this.#database, finished, users);
     const outcomes = await this.#database.withTransaction(
       'packet.grab',
       async (tx) => await claimShares(tx, packetId, users),
     );
-    await this.#remember(packetId, outcomes);
+    this.#memory.learn(packetId, outcomes);
+    await this.#learnEnd(packetId, outcomes);
     return outcomes;
   }
 
-  /** Learns from a refusal what is final, by a read after the commit. */
-  async #remember(packetId: string, outcomes: readonly GrabOutcome[]): Promise<void> {
+  /** Learns from a refusal what is final, by reads after the commit. */
+  async #learnEnd(packetId: string, outcomes: readonly GrabOutcome[]): Promise<void> {
     const refused = outcomes.find((outcome) => outcome.outcome === 'refused');
     if (refused === undefined) return;
     if (refused.refusal.code === 'NOT_FOUND') {
-      remember(this.#unknown, packetId, performance.now() + unknownMs);
+      this.#memory.learnUnknown(packetId);
       return;
     }
     if (!['SOLD_OUT', 'CLOSED', 'EXPIRED'].includes(refused.refusal.code)) return;
     try {
       const [packet] = await this.#database.rows(sql.findPacket, [packetId]);
-      if (packet !== undefined && packet.status !== 'OPEN') remember(this.#finished, packetId, packet);
+      if (packet === undefined || packet.status === 'OPEN') return;
+      const rows = this.#memory.wouldHold(packet.claimed_count)
+        ? await this.#database.rows(sql.allGrabs, [packetId])
+        : null;
+      this.#memory.finish(packet, rows?.map((row) => grabOf(packetId, row)) ?? null);
     } catch {
       // Remembering is a saving, not a duty: the committed outcomes are what counts.
     }
   }
-
-  #isUnknown(packetId: string): boolean {
-    const until = this.#unknown.get(packetId);
-    if (until === undefined) return false;
-    if (performance.now() < until) return true;
-    this.#unknown.delete(packetId);
-    return false;
-  }
-}
-
-/** Keeps the map within its limit by forgetting the entry that was put in first. */
-function remember<Value>(map: Map<string, Value>, key: string, value: Value): void {
-  if (map.size >= rememberedPackets) {
-    const [oldest] = map.keys();
-    if (oldest !== undefined) map.delete(oldest);
-  }
-  map.set(key, value);
 }

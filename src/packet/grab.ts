@@ -1,6 +1,6 @@
-import type { Database, Tx } from '../database/database.ts';
-import { ensureAccounts, post } from '../ledger/post.ts';
-import { append, type Message } from '../outbox/append.ts';
+import { changeOf, rowsOf, type Database, type Step, type Tx } from '../database/database.ts';
+import { balancesStep, openWalletsStep } from '../ledger/post.ts';
+import { appendStep, type Message } from '../outbox/append.ts';
 import { grabOf, notFound, notInvited, refusalAt, soldOut, type Grab, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
 
@@ -13,7 +13,10 @@ import * as sql from './sql.ts';
  *   → the next k shares → mark them by a conditional UPDATE that must affect exactly k → k grabs under unique keys
  *   → balances and k transfers → counters → outbox.
  *
- * Locks: the packet, k shares, its escrow and k wallets in ascending order of id.
+ * Three round trips, the COMMIT included: all that is read, then all that is written. One trip for each statement
+ * took a quarter longer for 256 grabs, and twice as long for one.
+ *
+ * Locks: the packet, wallets that are opened, k shares, its escrow and the other wallets in ascending order of id.
  * Each result is a grab or a refusal: NOT_FOUND, NOT_INVITED, NOT_OPEN_YET, SOLD_OUT, EXPIRED, CLOSED.
  */
 export async function claimShares(
@@ -21,17 +24,26 @@ export async function claimShares(
   packetId: string,
   userIds: readonly string[],
 ): Promise<GrabOutcome[]> {
-  const [packet] = await tx.rows(sql.lockPacket, [packetId]);
-  if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
   const users = [...new Set(userIds)];
-  const { now, grabs: earlier } = await clockAndGrabs(tx, packetId, users);
+  const [[packet], [found], [next]] = await tx.all(
+    rowsOf(sql.lockPacket, [packetId]),
+    rowsOf(sql.lookUsersUp, [JSON.stringify(users), packetId]),
+    rowsOf(sql.nextAmounts, [packetId, packetId, users.length]),
+  );
+  if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
+  if (found === undefined || next === undefined)
+    throw new Error('the database did not tell what it was asked');
+  const now = found.at;
+  const earlier = earlierGrabs(packetId, users, found.earlier);
   const strangers = users.filter((user) => !earlier.has(user));
   const invited = packet.invited_only === 1 ? await invitedOf(tx, packetId, strangers) : null;
   const eligible = invited === null ? strangers : strangers.filter((user) => invited.has(user));
   const refusal = refusalAt(packet, now);
   const room = packet.share_count - packet.claimed_count;
   const winners = refusal === null ? eligible.slice(0, room) : [];
-  const granted = winners.length === 0 ? new Map<string, Grab>() : await grant(tx, packet, winners, now);
+  const grabs = grabsFor(packet, winners, listOf(next.amounts), now);
+  if (grabs.length > 0) await grant(tx, packet, grabs, walletsOf(users, found.wallets));
+  const granted = new Map(grabs.map((grab) => [grab.userId, grab]));
 
   // What those hear who came after the last share of this very batch.
   const tooLate = refusal ?? soldOut();
@@ -53,97 +65,100 @@ export async function claimShares(
   });
 }
 
-/** Gives the next shares to these users: all of them new, at least one, no more than there are shares left. */
+/** The next shares for these users, all of them new and no more than there are shares left; in order of arrival. */
+function grabsFor(
+  packet: sql.PacketRow,
+  users: readonly string[],
+  amounts: readonly number[],
+  now: Date,
+): Grab[] {
+  return users.map((userId, index) => {
+    const seq = packet.claimed_count + 1 + index;
+    const amount = amounts[index];
+    if (amount === undefined) throw new Error(`share ${seq} of packet ${packet.id} is not there`);
+    return { packetId: packet.id, userId, seq, amount, grabbedAt: now };
+  });
+}
+
+/** Writes these grabs, at least one, whose shares are neighbours and the next ones of a packet under lock. */
 async function grant(
   tx: Tx,
   packet: sql.PacketRow,
-  users: readonly string[],
-  now: Date,
-): Promise<Map<string, Grab>> {
-  const first = packet.claimed_count + 1;
-  const last = packet.claimed_count + users.length;
-  const shares = await tx.rows(sql.nextShares, [packet.id, packet.claimed_count, users.length]);
-  if (shares.length !== users.length || shares[0]?.seq !== first || shares.at(-1)?.seq !== last) {
-    throw new Error(`shares ${first} to ${last} of packet ${packet.id} are not all there`);
+  grabs: readonly Grab[],
+  wallets: ReadonlyMap<string, number>,
+): Promise<void> {
+  const [first, last] = [grabs[0]?.seq ?? 0, grabs.at(-1)?.seq ?? 0];
+  const rows = grabs.map(({ seq, userId, amount }) => [seq, userId, amount]);
+  const amounts = new Map(grabs.map(({ userId, amount }) => [userId, amount]));
+  const opening = new Map([...amounts].filter(([user]) => !wallets.has(user)));
+  const changes: [id: number, delta: number][] = [[packet.escrow_account_id, -sumOf(amounts.values())]];
+  for (const [user, amount] of amounts) {
+    const id = wallets.get(user);
+    if (id !== undefined) changes.push([id, amount]);
   }
-  const { affectedRows } = await tx.change(sql.claimShares, [packet.id, first, last]);
-  if (affectedRows !== users.length) {
-    throw new Error(`claimed ${affectedRows} of ${users.length} shares of packet ${packet.id}`);
-  }
-  const grabs = shares.map(({ seq, amount }, index): Grab => {
-    const userId = users[index] as string;
-    return { packetId: packet.id, userId, seq, amount, grabbedAt: now };
-  });
-  const rows = JSON.stringify(grabs.map((grab) => [grab.seq, grab.userId, grab.amount]));
-  const inserted = await tx.change(sql.insertGrabs, [packet.id, now, rows]);
-  if (inserted.affectedRows !== grabs.length) {
-    throw new Error(`inserted ${inserted.affectedRows} of ${grabs.length} grabs`);
-  }
-  await payOut(tx, packet, grabs, now);
-  await count(tx, packet, grabs, now);
-  return new Map(grabs.map((grab) => [grab.userId, grab]));
-}
-
-/** Moves each amount from the packet's escrow to the winner's wallet. */
-async function payOut(tx: Tx, packet: sql.PacketRow, grabs: readonly Grab[], now: Date): Promise<void> {
-  const wallets = await ensureAccounts(
-    tx,
-    grabs.map(({ userId }) => userId),
-    packet.currency,
-    'wallet',
+  await tx.all(
+    ...(opening.size === 0 ? [] : [openWalletsStep(packet.currency, opening)]),
+    changeOf(sql.claimShares, [packet.id, first, last], grabs.length),
+    changeOf(sql.insertGrabs, [packet.id, grabs[0]?.grabbedAt ?? null, JSON.stringify(rows)], grabs.length),
+    balancesStep(changes),
+    changeOf(sql.payGrabs, [packet.id, first, last], grabs.length),
+    ...countSteps(packet, grabs),
   );
-  const postings = grabs.map(({ userId, seq, amount }) => {
-    const creditAccountId = wallets.get(userId);
-    if (creditAccountId === undefined) throw new Error('a wallet was not made');
-    return {
-      debitAccountId: packet.escrow_account_id,
-      creditAccountId,
-      amount,
-      reason: 'grab' as const,
-      reference: `${packet.id}:${seq}`,
-    };
-  });
-  await post(tx, packet.currency, postings, now);
 }
 
 /** Brings the packet's counters up, ends it with its last share, and announces the grabs. */
-async function count(tx: Tx, packet: sql.PacketRow, grabs: readonly Grab[], now: Date): Promise<void> {
+function countSteps(packet: sql.PacketRow, grabs: readonly Grab[]): readonly Step<unknown>[] {
+  const [{ grabbedAt: now }] = grabs as [Grab];
   const claimedCount = packet.claimed_count + grabs.length;
-  const claimedAmount = packet.claimed_amount + grabs.reduce((sum, { amount }) => sum + amount, 0);
-  const soldOut = claimedCount === packet.share_count;
-  const { affectedRows } = await tx.change(sql.countClaims, [
+  const claimedAmount = packet.claimed_amount + sumOf(grabs.map(({ amount }) => amount));
+  const isLast = claimedCount === packet.share_count;
+  const seqs = { first: packet.claimed_count + 1, last: claimedCount };
+  const messages: Message[] = [{ topic: 'packet.grabbed', subjectId: packet.id, seqs }];
+  if (isLast) messages.push({ topic: 'packet.sold_out', subjectId: packet.id });
+  const values = [
     claimedCount,
     claimedAmount,
-    soldOut ? 'SOLD_OUT' : 'OPEN',
-    soldOut ? now : null,
+    isLast ? 'SOLD_OUT' : 'OPEN',
+    isLast ? now : null,
     packet.id,
     packet.claimed_count,
-  ]);
-  if (affectedRows !== 1) throw new Error(`the counters of packet ${packet.id} moved under its lock`);
-  const messages: Message[] = [
-    {
-      topic: 'packet.grabbed',
-      subjectId: packet.id,
-      seqs: { first: packet.claimed_count + 1, last: claimedCount },
-    },
   ];
-  if (soldOut) messages.push({ topic: 'packet.sold_out', subjectId: packet.id });
-  await append(tx, messages, now);
+  return [changeOf(sql.countClaims, values, 1), appendStep(messages, now)];
 }
 
-async function clockAndGrabs(
-  tx: Tx,
-  packetId: string,
-  users: readonly string[],
-): Promise<{ now: Date; grabs: Map<string, Grab> }> {
-  const [clock, ...rows] = await tx.rows(sql.clockAndGrabs, [packetId, users]);
-  if (clock === undefined) throw new Error('the database did not tell its time');
-  const grabs = new Map<string, Grab>();
-  for (const { user_id: userId, seq, amount, at } of rows) {
-    if (userId === null || seq === null || amount === null) throw new Error('a grab without its share');
-    grabs.set(userId, { packetId, userId, seq, amount, grabbedAt: at });
+/** `[position, seq, amount, time]` of each user who has a grab, as one text of arrays between commas. */
+function earlierGrabs(packetId: string, users: readonly string[], text: string | null): Map<string, Grab> {
+  const rows = JSON.parse(`[${text ?? ''}]`) as [position: number, seq: number, amount: number, at: string][];
+  return new Map(
+    rows.map(([position, seq, amount, at]) => {
+      const userId = users[position - 1];
+      if (userId === undefined) throw new Error('a grab of nobody who was asked for');
+      // The engine tells microseconds; a stored time has milliseconds.
+      return [userId, { packetId, userId, seq, amount, grabbedAt: new Date(at) }];
+    }),
+  );
+}
+
+/** The ids of the wallets that exist, by user; the text lists one number for each user. */
+function walletsOf(users: readonly string[], text: string): Map<string, number> {
+  const ids = listOf(text);
+  if (ids.length !== users.length) throw new Error(`${ids.length} wallets told of ${users.length}`);
+  const wallets = new Map<string, number>();
+  for (const [index, user] of users.entries()) {
+    const id = ids[index] ?? 0;
+    if (id > 0) wallets.set(user, id);
   }
-  return { now: clock.at, grabs };
+  return wallets;
+}
+
+function listOf(text: string | null): number[] {
+  return text === null || text === '' ? [] : text.split(',').map(Number);
+}
+
+function sumOf(amounts: Iterable<number>): number {
+  let sum = 0;
+  for (const amount of amounts) sum += amount;
+  return sum;
 }
 
 async function invitedOf(tx: Tx, packetId: string, users: readonly string[]): Promise<Set<string>> {
@@ -161,7 +176,7 @@ export async function readFinished(
   packet: sql.PacketRow,
   userIds: readonly string[],
 ): Promise<GrabOutcome[]> {
-  const rows = await database.rows(sql.findGrabs, [packet.id, userIds]);
+  const rows = await database.rows(sql.findGrabs, [JSON.stringify(userIds), packet.id]);
   const grabs = new Map(rows.map((row) => [row.user_id, row]));
   return userIds.map((userId) => {
     const row = grabs.get(userId);

@@ -110,7 +110,7 @@ export async function proofOf(db: Db, packetId: string): Promise<Proof> {
   }
   const shares: number[] = [];
   while (shares.length < packet.share_count) {
-    const rows = await db.rows(sql.nextShares, [packetId, shares.length, sharesPerRead]);
+    const rows = await db.rows(sql.sharesAfter, [packetId, shares.length, sharesPerRead]);
     if (rows.length === 0) throw new Error(`packet ${packetId} has lost shares`);
     for (const { amount } of rows) shares.push(amount);
   }

@@ -130,6 +130,7 @@ function grabCalls({ desk, gate = null, grabFailed }: PacketDeps): Route[] {
   return [
     defineRoute({
       name: 'grab',
+      hot: true,
       method: 'POST',
       path: '/v1/packets/{id}/grabs',
       summary: 'Grab a share for one user; a repeat tells the original grab',
@@ -151,6 +152,7 @@ function grabCalls({ desk, gate = null, grabFailed }: PacketDeps): Route[] {
     }),
     defineRoute({
       name: 'grabBatch',
+      hot: true,
       method: 'POST',
       path: '/v1/packets/{id}/grabs/batch',
       summary: 'Grab for up to 1,000 users at once, in the order of the list',
@@ -197,6 +199,7 @@ function packetReads({ database }: PacketDeps): Route[] {
   return [
     defineRoute({
       name: 'getPacket',
+      hot: true,
       method: 'GET',
       path: '/v1/packets/{id}',
       summary: 'A packet as it is now',

@@ -1,4 +1,4 @@
-import { statement } from '../database/statement.ts';
+import { jsonList, statement } from '../database/statement.ts';
 import type { SplitMethod } from './split/split.ts';
 
 /**
@@ -84,27 +84,52 @@ export const findInvited = statement<{ user_id: string }>(
   'SELECT user_id FROM packet_audience WHERE packet_id = ? AND user_id IN (?)',
 );
 
-/** The first row is the time alone: read by a statement that begins after the lock was got, so not from before the wait. The casts keep MariaDB from making text of a NULL column. */
-export const clockAndGrabs = statement<{
-  user_id: string | null;
-  seq: number | null;
-  amount: number | null;
-  at: Date;
-}>(
-  'packet.clock_and_grabs',
-  `SELECT NULL AS user_id, CAST(NULL AS SIGNED) AS seq, CAST(NULL AS SIGNED) AS amount, UTC_TIMESTAMP(3) AS at
-   UNION ALL
-   SELECT user_id, CAST(seq AS SIGNED), amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)`,
+/**
+ * What a batch must know before it claims, in one row: the time; for each of a JSON array of users, in that order, the id of
+ * the wallet in the packet's currency (0: none yet); and `[position from 1, seq, amount, time]` of each grab that one
+ * of them has already, null if none has. The time is read by a statement that begins after the lock was got, so it is
+ * not from before the wait. Lists in one text: a row for each user cost the process twice as much.
+ */
+export const lookUsersUp = statement<{ at: Date; wallets: string; earlier: string | null }>(
+  'packet.look_users_up',
+  `SELECT UTC_TIMESTAMP(3) AS at,
+     GROUP_CONCAT(COALESCE(accounts.id, 0) ORDER BY wanted.position) AS wallets,
+     GROUP_CONCAT(CASE WHEN grabs.seq IS NOT NULL THEN JSON_ARRAY(
+       wanted.position, grabs.seq, grabs.amount, DATE_FORMAT(grabs.grabbed_at, '%Y-%m-%dT%H:%i:%s.%fZ')) END) AS earlier
+   FROM packets STRAIGHT_JOIN ${jsonList('user_id', 'wanted')}
+     LEFT JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = packets.id
+     LEFT JOIN accounts
+       ON accounts.owner = wanted.user_id AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
+   WHERE packets.id = ?`,
 );
 
+/** The grabs of a JSON array of users in one packet. */
 export const findGrabs = statement<GrabRow>(
   'packet.find_grabs',
-  'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ? AND user_id IN (?)',
+  `SELECT grabs.user_id, grabs.seq, grabs.amount, grabs.grabbed_at
+   FROM ${jsonList('user_id', 'wanted')}
+   STRAIGHT_JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = ?`,
 );
 
-/** Shares are claimed in order of seq, so the next ones follow the counter: no index on "unclaimed" exists to churn. */
-export const nextShares = statement<{ seq: number; amount: number }>(
-  'packet.next_shares',
+export const allGrabs = statement<GrabRow>(
+  'packet.all_grabs',
+  'SELECT user_id, seq, amount, grabbed_at FROM grabs WHERE packet_id = ?',
+);
+
+/**
+ * The amounts of the next shares, in order, as one text; null when there is none. Shares are claimed in order of seq, so
+ * they follow the counter: no index on "unclaimed" exists to churn. Exact only while the packet is locked.
+ */
+export const nextAmounts = statement<{ amounts: string | null }>(
+  'packet.next_amounts',
+  `SELECT GROUP_CONCAT(amount ORDER BY seq) AS amounts
+   FROM (SELECT seq, amount FROM packet_shares
+     WHERE packet_id = ? AND seq > (SELECT claimed_count FROM packets WHERE id = ?) ORDER BY seq LIMIT ?) AS next_share`,
+);
+
+/** A page of a packet's shares, in order. */
+export const sharesAfter = statement<{ seq: number; amount: number }>(
+  'packet.shares_after',
   'SELECT seq, amount FROM packet_shares WHERE packet_id = ? AND seq > ? ORDER BY seq LIMIT ?',
 );
 
@@ -122,6 +147,22 @@ export const insertGrabs = statement(
      seq INT UNSIGNED PATH '$[0]',
      user_id VARCHAR(64) CHARACTER SET utf8mb4 PATH '$[1]',
      amount BIGINT PATH '$[2]')) AS new_grab`,
+);
+
+/**
+ * One transfer for each of the grabs from one seq to another, from the packet's escrow to the winner's wallet. Made
+ * from the stored grabs, so that cause and transfer cannot differ, and nothing is sent twice.
+ */
+export const payGrabs = statement(
+  'packet.pay_grabs',
+  `INSERT INTO transfers (debit_account_id, credit_account_id, currency, amount, reason, reference, created_at)
+   SELECT packets.escrow_account_id, accounts.id, packets.currency, grabs.amount, 'grab',
+     CONCAT(grabs.packet_id, ':', grabs.seq), grabs.grabbed_at
+   FROM packets STRAIGHT_JOIN grabs ON grabs.packet_id = packets.id
+     STRAIGHT_JOIN accounts
+       ON accounts.owner = grabs.user_id AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
+   WHERE packets.id = ? AND grabs.seq BETWEEN ? AND ?
+   ORDER BY grabs.seq`,
 );
 
 export const countClaims = statement(

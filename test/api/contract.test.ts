@@ -4,14 +4,15 @@ import { createKey, revokeKey } from '../../src/keys/keys.ts';
 import { checkProof, type Proof } from '../../src/packet/split/proof.ts';
 import { problems } from '../../src/http/problem.ts';
 import { TestApi } from '../support/api.ts';
+import { eachLane } from '../support/lanes.ts';
 import { people, TestBooks } from '../support/service.ts';
 
-describe('HTTP contract', () => {
+eachLane('HTTP contract', (lane) => {
   let books: TestBooks;
   let api: TestApi;
   before(async () => {
     books = await TestBooks.open();
-    api = await TestApi.start(books);
+    api = await TestApi.start(books, { fastLane: lane === 'fast lane' });
     await api.call('POST', '/v1/accounts/sender/deposits', { amount: 1_000_000, reference: 'start' });
   });
   afterEach(async () => await books.assertClean());

@@ -2,15 +2,16 @@ import { connect } from 'node:net';
 import { assert } from 'chai';
 import { parseStrictJson } from '../../src/http/json.ts';
 import { TestApi, rootKey } from '../support/api.ts';
+import { eachLane } from '../support/lanes.ts';
 import { TestBooks } from '../support/service.ts';
 
-describe('hostile input', () => {
+eachLane('hostile input', (lane) => {
   let books: TestBooks;
   let api: TestApi;
   let id: string;
   before(async () => {
     books = await TestBooks.open();
-    api = await TestApi.start(books);
+    api = await TestApi.start(books, { fastLane: lane === 'fast lane' });
     await books.fund('sender', 1_000);
     id = await books.packet({ totalAmount: 100, shareCount: 10 });
   });

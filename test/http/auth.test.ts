@@ -2,6 +2,7 @@ import { assert } from 'chai';
 import { Authenticator, type StoredKey } from '../../src/http/auth.ts';
 import { issueToken, userOfToken } from '../../src/http/tokens.ts';
 import { Refusal } from '../../src/refusal.ts';
+import { eachLane } from '../support/lanes.ts';
 import {
   Door,
   faultPaths,
@@ -16,9 +17,9 @@ import {
 const soon = (): Date => new Date(Date.now() + 60_000);
 const alice = (): string => issueToken(tokenSecret, 'alice', soon());
 
-describe('who may call what', () => {
+eachLane('who may call what', (lane) => {
   let door: Door;
-  before(async () => void (door = await Door.open()));
+  before(async () => void (door = await Door.open([], undefined, lane)));
   after(async () => await door.close());
 
   const grab = async (authorization: string | null, body = '{"userId":"alice"}'): Promise<Answered> =>

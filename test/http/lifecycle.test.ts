@@ -3,6 +3,7 @@ import { connect, type Socket } from 'node:net';
 import { assert } from 'chai';
 import { z } from 'zod';
 import { defineRoute, type Route } from '../../src/http/route.ts';
+import { eachLane } from '../support/lanes.ts';
 import { Door, rootKey } from './support.ts';
 
 /** A route whose handler says when it has begun, and ends when it is told to. */
@@ -41,10 +42,10 @@ function connectTo(door: Door): Socket {
   return connect(Number(new URL(door.address).port), '127.0.0.1');
 }
 
-describe('closing the server', () => {
+eachLane('closing the server', (lane) => {
   it('finishes a running request, tells its connection to close, and takes no new ones', async () => {
     const { route, begun, end } = slowRoute();
-    const door = await Door.open([route]);
+    const door = await Door.open([route], undefined, lane);
     const running = door.call('GET', '/v1/slow');
     await begun;
     const closed = door.close(60_000);
@@ -57,7 +58,7 @@ describe('closing the server', () => {
   });
 
   it('closes idle connections at once', async () => {
-    const door = await Door.open();
+    const door = await Door.open([], undefined, lane);
     const socket = connectTo(door);
     socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
     await once(socket, 'data');
@@ -69,7 +70,7 @@ describe('closing the server', () => {
 
   it('cuts what still runs at the deadline', async () => {
     const { route, begun, end } = slowRoute();
-    const door = await Door.open([route]);
+    const door = await Door.open([route], undefined, lane);
     const running = rejection(door.call('GET', '/v1/slow'));
     await begun;
     await door.close(50);
@@ -78,7 +79,7 @@ describe('closing the server', () => {
   });
 
   it('is quiet about a caller who goes away in the middle of a body', async () => {
-    const door = await Door.open();
+    const door = await Door.open([], undefined, lane);
     const socket = connectTo(door);
     socket.write(
       `POST /v1/packets/p/grabs HTTP/1.1\r\nHost: a\r\nAuthorization: Bearer ${rootKey}\r\nExpect: 100-continue\r\n` +
@@ -98,7 +99,7 @@ describe('closing the server', () => {
   });
 
   it('rejects an address that is taken', async () => {
-    const door = await Door.open();
+    const door = await Door.open([], undefined, lane);
     const { listen } = await import('../../src/http/lifecycle.ts');
     const error = await rejection(listen(() => {}, '127.0.0.1', Number(new URL(door.address).port)));
     assert.propertyVal(error, 'code', 'EADDRINUSE');

@@ -14,9 +14,11 @@ import {
   packetId,
   userId,
 } from '../../src/http/schemas.ts';
+import { fastLane } from '../../src/http/fast-lane.ts';
 import { listen, type Listening } from '../../src/http/lifecycle.ts';
-import { createApp } from '../../src/http/server.ts';
+import { createApp, type ServerDeps } from '../../src/http/server.ts';
 import { Metrics } from '../../src/observe/metrics.ts';
+import type { Lane } from '../support/lanes.ts';
 import { refusalCodes, type RefusalCode } from '../../src/refusal.ts';
 
 /** The real HTTP door with handlers that only tell what reached them: no database. */
@@ -63,13 +65,15 @@ export class Door {
   static async open(
     more: readonly Route[] = [],
     ready: () => Promise<Record<string, boolean>> = async () => await Promise.resolve({ database: true }),
+    lane: Lane = 'express',
   ): Promise<Door> {
     const lines: Record<string, unknown>[] = [];
     const failures: unknown[] = [];
     const reached: unknown[] = [];
     const seen = { lines, failures, reached, onLine: (): void => {} };
-    const routes = [...fakeRoutes(reached), ...more];
-    const app = createApp(routes, {
+    // Every route is hot here, so that the whole suite goes through the lane.
+    const routes = [...fakeRoutes(reached), ...more].map((route) => ({ ...route, hot: true }));
+    const deps: ServerDeps = {
       authenticator: new Authenticator({
         findKey: async (id) =>
           await Promise.resolve(Object.values(keys).find((key) => key.id === id) ?? null),
@@ -85,8 +89,10 @@ export class Door {
         lines.push(line);
         seen.onLine();
       },
-    });
-    return new Door(await listen(app, '127.0.0.1', 0), routes, seen);
+    };
+    const app = createApp(routes, deps);
+    const listener = lane === 'express' ? app : fastLane(routes, app, deps);
+    return new Door(await listen(listener, '127.0.0.1', 0), routes, seen);
   }
 
   /** A call with the key of the environment, a JSON type and an idempotency key, unless `init` says otherwise. */

@@ -1,7 +1,8 @@
-import type { Database } from '../../src/database/database.ts';
-import { statement } from '../../src/database/statement.ts';
-import { ensureAccount, post } from '../../src/ledger/post.ts';
-import { append } from '../../src/outbox/append.ts';
+import type { Database } from '../../../src/database/database.ts';
+import { statement } from '../../../src/database/statement.ts';
+import { ensureAccount, post } from '../../../src/ledger/post.ts';
+import type { Grab } from '../../../src/packet/packet.ts';
+import { append } from '../../../src/outbox/append.ts';
 
 /**
  * The peer: one transaction for each grab, as careful people write it. A free share is taken with SKIP LOCKED, so
@@ -41,15 +42,19 @@ const count = statement(
 /** Connections of the benchmark. */
 export const claimers = 64;
 
-export async function grabOneByOne(database: Database, packetId: string, userId: string): Promise<boolean> {
+export async function grabOneByOne(
+  database: Database,
+  packetId: string,
+  userId: string,
+): Promise<Grab | null> {
   return await database.withTransaction('peer.grab', async (tx) => {
     const [packet] = await tx.rows(findPacket, [packetId]);
-    if (packet === undefined) return false;
+    if (packet === undefined) return null;
     // With at most `claimers` at work no share further back than that is free, but for one whose claimer gave up.
     const from = Math.max(0, packet.claimed_count - claimers);
     let [share] = await tx.rows(takeShare, [packetId, from]);
     if (share === undefined && from > 0) [share] = await tx.rows(takeShare, [packetId, 0]);
-    if (share === undefined) return false;
+    if (share === undefined) return null;
     const { affectedRows } = await tx.change(markShare, [packetId, share.seq]);
     if (affectedRows !== 1) throw new Error('the share was taken under its lock');
     await tx.change(insertGrab, [packetId, share.seq, userId, share.amount, packet.now]);
@@ -68,6 +73,6 @@ export async function grabOneByOne(database: Database, packetId: string, userId:
     );
     await tx.change(count, [packet.now, share.amount, packetId]);
     await post(tx, packet.currency, [posting], packet.now);
-    return true;
+    return { packetId, userId, seq: share.seq, amount: share.amount, grabbedAt: packet.now };
   });
 }

@@ -350,7 +350,7 @@ eachLane('hostile requests', (lane) => {
       assert.include(problem, { code, status: problems[code].status, opensAt: 'then' });
       assert.equal(
         answer.headers.has('retry-after'),
-        ['BUSY', 'RATE_LIMITED', 'IDEMPOTENCY_KEY_IN_FLIGHT'].includes(code),
+        ['BUSY', 'RATE_LIMITED', 'SHED', 'IDEMPOTENCY_KEY_IN_FLIGHT'].includes(code),
       );
     }
   });

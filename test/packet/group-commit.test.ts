@@ -76,6 +76,55 @@ describe('group commit', () => {
     );
   });
 
+  it('splits a crowd in two halves that take turns, and leaves a small one whole', async () => {
+    const sizes = async (crowd: number): Promise<number[]> => {
+      const batches: number[] = [];
+      const group = new GroupCommit<number, number>(
+        async (_, requests) => {
+          batches.push(requests.length);
+          await turn();
+          return requests;
+        },
+        { splitAbove: 10, batchSize: 100 },
+      );
+      const person = async (request: number): Promise<void> => {
+        for (let times = 0; times < 6; times += 1) await group.submit('k', request);
+      };
+      await Promise.all(Array.from({ length: crowd }, async (_, request) => await person(request)));
+      return batches;
+    };
+    const small = await sizes(10);
+    assert.deepEqual(small, [10, 10, 10, 10, 10, 10]);
+    const large = await sizes(80);
+    assert.equal(
+      large.reduce((sum, size) => sum + size, 0),
+      480,
+    );
+    assert.deepEqual(large.slice(0, 8), [40, 40, 40, 40, 40, 40, 40, 40]);
+    assert.isAtMost(Math.max(...(await sizes(400))), 100);
+  });
+
+  it('begins the next transaction before it answers the last one', async () => {
+    const events: string[] = [];
+    const first = gate();
+    const group = new GroupCommit<number, number>(async (_, requests) => {
+      events.push(`begins ${requests[0]}`);
+      if (requests[0] === 0) await first.opened;
+      return requests;
+    });
+    const answers = [0, 1].map(async (request) => {
+      // The second comes while the first is in its transaction.
+      if (request === 1) await turn();
+      await group.submit('k', request);
+      events.push(`answered ${request}`);
+    });
+    await turn();
+    await turn();
+    first.open();
+    await Promise.all(answers);
+    assert.deepEqual(events, ['begins 0', 'begins 1', 'answered 0', 'answered 1']);
+  });
+
   it('past its limits it refuses with BUSY: length of a queue, length in all, age', async () => {
     const held = gate();
     const group = new GroupCommit<number, number>(
@@ -111,5 +160,14 @@ describe('group commit', () => {
     assert.equal(await codeOf(group.submit('k', 11)), 'BUSY');
     await closed;
     assert.lengthOf(await Promise.all(answers), 10);
+  });
+
+  it('closing waits until the last answer is out, however many there are', async () => {
+    const group = new GroupCommit<number, number>(async (_, requests) => await Promise.resolve(requests));
+    let answered = 0;
+    for (let request = 0; request < 1_000; request += 1)
+      void group.submit('k', request).then(() => (answered += 1));
+    await group.close();
+    assert.equal(answered, 1_000);
   });
 });

@@ -18,6 +18,7 @@ const schema = z.object({
   PORT: port.default(8080),
   API_KEY: z.string().optional(),
   TOKEN_SECRET: z.string().optional(),
+  WORKERS: z.coerce.number().int().min(1).max(64).default(1),
   POOL_SIZE: z.coerce.number().int().min(2).max(500).default(16),
   LOG_LEVEL: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
@@ -30,6 +31,9 @@ export interface Config {
   port: number;
   apiKey: string | null;
   tokenSecret: string | null;
+  /** Processes that serve the same port. */
+  workers: number;
+  /** Database connections of each process. */
   poolSize: number;
   logLevel: 'error' | 'warn' | 'info' | 'debug';
 }
@@ -52,6 +56,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     port: values.PORT,
     apiKey: values.API_KEY ?? null,
     tokenSecret: values.TOKEN_SECRET ?? null,
+    workers: values.WORKERS,
     poolSize: values.POOL_SIZE,
     logLevel: values.LOG_LEVEL,
   };

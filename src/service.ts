@@ -29,6 +29,7 @@ export interface ServiceOptions {
   tokenSecret: string;
   config: Pick<Config, 'host' | 'port' | 'apiKey' | 'poolSize'>;
   log: Logger;
+  metrics?: Metrics;
   createHooks?: CreateHooks;
   /** Checks every answer against its schema: in tests. */
   checkAnswers?: boolean;
@@ -51,7 +52,7 @@ export function allRoutes(deps: Parameters<typeof packetRoutes>[0] & { tokenSecr
 /** Wires the service together and serves it. The schema must be there: see `migrate`. */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, log } = options;
-  const metrics = new Metrics();
+  const metrics = options.metrics ?? new Metrics();
   const database = await Database.open(
     options.databaseUrl,
     { poolSize: config.poolSize },

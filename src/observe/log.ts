@@ -3,10 +3,14 @@ import { errnoOf } from '../database/errors.ts';
 
 export type { Logger } from 'winston';
 
-/** One JSON object a line, on standard output. ERROR means that a person must act. */
-export function createLog(level: 'error' | 'warn' | 'info' | 'debug'): Logger {
+/** One JSON object a line, each with `fields`, on standard output. ERROR means that a person must act. */
+export function createLog(
+  level: 'error' | 'warn' | 'info' | 'debug',
+  fields: Readonly<Record<string, unknown>> = {},
+): Logger {
   return createLogger({
     level,
+    defaultMeta: fields,
     format: format.combine(format.timestamp(), format.json()),
     transports: [new transports.Console({ stderrLevels: [] })],
   });

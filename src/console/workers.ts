@@ -110,15 +110,16 @@ export class Workers {
       closeWhatIsOnTheWay(worker);
       this.#metrics.add(worker);
       worker.on('message', (message: unknown) => {
-        if (isServing(message)) this.#serves(place, message.serving);
+        if (isServing(message)) this.#serves(place, worker, message.serving);
       });
     } catch {
       this.#over(place, { cause: 'not started' });
     }
   }
 
-  #serves(place: Place, address: string): void {
+  #serves(place: Place, worker: Worker, address: string): void {
     place.serving = true;
+    this.#log.info('a worker serves', { workerPid: worker.process.pid });
     if (this.#settleBegun === null || !this.#places.every(({ serving }) => serving)) return;
     this.#settleBegun.resolve(address);
     this.#settleBegun = null;

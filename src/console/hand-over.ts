@@ -24,7 +24,8 @@ export function closeWhatIsOnTheWay(worker: Worker): void {
     // Taken, or declined: then Node hands it to another worker.
     if (onTheWay !== null && message?.ack === onTheWay.seq) onTheWay = null;
   });
-  child.once('disconnect', () => onTheWay?.handle.close());
+  // Not at its disconnect, which never comes while something is on the way. What it still said is read first.
+  child.once('exit', () => setImmediate(() => onTheWay?.handle.close()));
 }
 
 function isConnection(message: unknown): message is { seq: unknown } {

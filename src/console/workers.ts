@@ -21,6 +21,14 @@ interface Place {
   restart: NodeJS.Timeout | null;
 }
 
+/** How a worker ended: by a code, or by a signal; neither where the system would not start it. */
+interface End {
+  workerPid: number | undefined;
+  exitCode: number | null;
+  signal: string | null;
+}
+const notStarted: End = { workerPid: undefined, exitCode: null, signal: null };
+
 /**
  * The parent of several worker processes on one port: starts them, restarts the one that dies, and ends them. They
  * run the same command line as the parent, and Node's options of it; what is secret comes in their environment.
@@ -101,19 +109,18 @@ export class Workers {
       place.worker = worker;
       // A process that the system would not start has no exit. Other errors are messages to one that is dying.
       worker.on('error', () => {
-        if (worker.process.pid === undefined) this.#over(place, { cause: 'not started' });
+        if (worker.process.pid === undefined) this.#over(place, notStarted);
       });
-      worker.once('exit', (code: number | null, signal: string | null) => {
-        const how = signal === null ? { exitCode: code } : { signal };
-        this.#over(place, { workerPid: worker.process.pid, ...how });
-      });
+      worker.once('exit', (exitCode: number | null, signal: string | null) =>
+        this.#over(place, { workerPid: worker.process.pid, exitCode, signal }),
+      );
       closeWhatIsOnTheWay(worker);
       this.#metrics.add(worker);
       worker.on('message', (message: unknown) => {
         if (isServing(message)) this.#serves(place, worker, message.serving);
       });
     } catch {
-      this.#over(place, { cause: 'not started' });
+      this.#over(place, notStarted);
     }
   }
 
@@ -126,37 +133,32 @@ export class Workers {
   }
 
   /** A worker has ended: asked, before it served, or unasked. */
-  #over(place: Place, how: { exitCode?: number | null } & Record<string, unknown>): void {
+  #over(place: Place, end: End): void {
     const served = place.serving;
     place.worker = null;
     place.serving = false;
     if (this.#ended !== null) {
-      if ((how.exitCode ?? 0) !== 0) this.#inGoodOrder = false;
+      if ((end.exitCode ?? 0) !== 0) this.#inGoodOrder = false;
       if (!this.#anyLeft()) this.#goneOn();
       return;
     }
     if (!served && this.#settleBegun !== null) {
-      this.#settleBegun.reject(new Error(`A worker ended before it served (${describe(how)}).`));
+      const how =
+        end.signal ?? (end.exitCode === null ? 'could not be started' : `exit code ${end.exitCode}`);
+      this.#settleBegun.reject(new Error(`A worker ended before it served (${how}).`));
       return;
     }
-    this.#restart(place, how);
+    this.#restart(place, end);
   }
 
-  #restart(place: Place, how: object): void {
+  #restart(place: Place, end: End): void {
     place.earlyEnds = performance.now() - place.startedMs < earlyMs ? place.earlyEnds + 1 : 0;
     const restMs =
       place.earlyEnds === 0 ? 0 : Math.min(firstRestMs * 2 ** (place.earlyEnds - 1), longestRestMs);
-    this.#log.warn('a worker ended and will be started again', { ...how, restMs });
+    this.#log.warn('a worker ended and will be started again', { ...end, restMs });
     this.#metrics.restarts.inc();
     place.restart = setTimeout(() => this.#fork(place), restMs);
   }
-}
-
-/** `exitCode 2`, for a message. */
-function describe(how: object): string {
-  return Object.entries(how)
-    .map(([name, value]) => `${name} ${String(value)}`)
-    .join(', ');
 }
 
 /**

@@ -129,13 +129,15 @@ export class MetricsOfWorkers {
       }
       if (message.metrics === 'scrape') void this.#answer(worker, message.id);
     });
-    // Not its exit: what it told last may still be on the way then.
-    worker.once('disconnect', () => {
-      const snapshot = this.#last.get(worker) ?? [];
-      this.#last.delete(worker);
-      const counts = snapshot.filter(({ type }) => type === 'counter' || type === 'histogram');
-      if (counts.length > 0) this.#departed.push(counts);
-    });
+    // What it told last is read first.
+    worker.once('exit', () => setImmediate(() => this.#depart(worker)));
+  }
+
+  #depart(worker: Worker): void {
+    const snapshot = this.#last.get(worker) ?? [];
+    this.#last.delete(worker);
+    const counts = snapshot.filter(({ type }) => type === 'counter' || type === 'histogram');
+    if (counts.length > 0) this.#departed.push(counts);
   }
 
   async #answer(worker: Worker, id: number): Promise<void> {

@@ -43,9 +43,9 @@ export class Serving {
         this.#tellLine();
       });
     }
-    this.exit = once(this.child, 'exit').then(
-      ([code, signal]) => ({ code, signal }) as Awaited<typeof this.exit>,
-    );
+    this.exit = new Promise((resolve) => {
+      this.child.once('exit', (code, signal) => resolve({ code, signal }));
+    });
     this.allEnded = once(this.child, 'close').then(() => {
       this.#over = true;
       this.#tellLine();
@@ -237,11 +237,11 @@ export async function assertBooked(
     'SELECT user_id AS user, seq, amount FROM grabs WHERE packet_id = ?',
     [packetId],
   );
-  const booked = new Map(rows.map((row) => [row.user, row]));
+  const booked = new Map<unknown, object>(rows.map((row) => [row.user, { ...row }]));
   for (const { status, body } of answers) {
     if (status !== 200 && status !== 201) continue;
     const { userId: user, seq, amount } = body;
-    assert.deepInclude(booked.get(String(user)), { user, seq, amount });
+    assert.deepEqual(booked.get(user), { user, seq, amount });
   }
   return rows.length;
 }

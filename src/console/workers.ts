@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { createServer } from 'node:net';
 import type { Logger } from '../observe/log.ts';
 import { MetricsOfWorkers } from '../observe/workers-metrics.ts';
-import { closeWhatIsOnTheWay } from './hand-over.ts';
+import { HandOver } from './hand-over.ts';
 import { isServing } from './worker-process.ts';
 
 /** A worker that ends within this time of its start has ended early: its next start waits, each time longer. */
@@ -38,6 +38,7 @@ export class Workers {
   readonly #environment: Readonly<Record<string, string>>;
   readonly #log: Logger;
   readonly #metrics: MetricsOfWorkers;
+  readonly #handOver = new HandOver();
   readonly #begun: Promise<string>;
   #settleBegun: { resolve: (address: string) => void; reject: (error: Error) => void } | null = null;
   #ended: Promise<boolean> | null = null;
@@ -114,7 +115,7 @@ export class Workers {
       worker.once('exit', (exitCode: number | null, signal: string | null) =>
         this.#over(place, { workerPid: worker.process.pid, exitCode, signal }),
       );
-      closeWhatIsOnTheWay(worker);
+      this.#handOver.watch(worker);
       this.#metrics.add(worker);
       worker.on('message', (message: unknown) => {
         if (isServing(message)) this.#serves(place, worker, message.serving);

@@ -139,14 +139,13 @@ describe('several workers', function () {
     // Again, and otherwise: it does no harm.
     service.child.kill('SIGTERM');
     service.child.kill('SIGINT');
-    await until(
-      'the port to be closed',
-      async () =>
-        await service.get('/healthz').then(
-          () => false,
-          () => true,
-        ),
-    );
+    // New callers are refused, and none of them is left waiting until the end.
+    const refused = async (): Promise<void> =>
+      await until('the port to be closed', async () => {
+        const answered = service.get('/healthz').then(() => true);
+        return !(await answered.catch(() => false));
+      });
+    await Promise.all(Array.from({ length: 20 }, refused));
     await release();
     const answers = [...before, ...(await racing)];
     assert.deepEqual(await service.exit, { code: 0, signal: null });

@@ -1,8 +1,8 @@
 import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { assert } from 'chai';
-import { TestBooks } from '../support/service.ts';
-import { isThere, Serving, sumOf, until } from './support.ts';
+import { people, TestBooks } from '../support/service.ts';
+import { hold, isThere, Serving, sumOf, tallied, until } from './support.ts';
 
 describe('the parent of the workers', function () {
   this.timeout(60_000);
@@ -78,6 +78,30 @@ describe('the parent of the workers', function () {
       11,
     );
     assert.include(told, 'broken');
+  });
+
+  it('breaks the connection that comes in when all workers have stopped to listen', async () => {
+    const service = await start(2);
+    await books.fund('sender', 10_000);
+    const id = await books.packet({ totalAmount: 1_000, shareCount: 10 });
+    const { release } = await hold(books, id);
+    // Both have something to finish, and an idle connection whose end shows when they stop to listen.
+    const running = Promise.all(people(4).map(async (user) => await service.grabOnce(id, user)));
+    await service.grabsArrived(4);
+    const sockets = await Promise.all([service.idleSocket(), service.idleSocket()]);
+    const closed = Promise.all(sockets.map(async (socket) => void (await once(socket, 'close'))));
+    const parent = service.child.pid ?? 0;
+    process.kill(parent, 'SIGSTOP');
+    const connected = await service.idleSocket(false);
+    for (const pid of service.workerPids()) process.kill(pid, 'SIGTERM');
+    await closed;
+    process.kill(parent, 'SIGTERM');
+    process.kill(parent, 'SIGCONT');
+    await once(connected, 'close');
+    await release();
+    assert.deepEqual(tallied(await running), { granted: 4 });
+    assert.deepEqual(await service.exit, { code: 0, signal: null });
+    await books.assertClean();
   });
 
   it('ends with a clear message when the port is taken, and starts no worker', async () => {

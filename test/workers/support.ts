@@ -3,6 +3,7 @@ import { randomBytes } from 'node:crypto';
 import { once } from 'node:events';
 import { readFileSync } from 'node:fs';
 import { request, type Agent } from 'node:http';
+import { connect, type Socket } from 'node:net';
 import { createInterface } from 'node:readline';
 import { setTimeout as after } from 'node:timers/promises';
 import { assert } from 'chai';
@@ -111,6 +112,19 @@ export class Serving {
 
   async get(path: string, agent?: Agent): Promise<Answer> {
     return await call(this.address, 'GET', path, undefined, agent === undefined ? {} : { agent });
+  }
+
+  /** A connection: with an answered request on it, so that a worker has it, or only accepted by the system. */
+  async idleSocket(answered = true): Promise<Socket> {
+    const socket = connect(Number(new URL(this.address).port), '127.0.0.1');
+    socket.on('error', () => {});
+    await once(socket, 'connect');
+    if (answered) {
+      socket.write('GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n');
+      await once(socket, 'data');
+    }
+    socket.resume();
+    return socket;
   }
 
   async post(path: string, body: unknown, token = apiKey): Promise<Answer> {

@@ -1,5 +1,5 @@
 import type { Worker } from 'node:cluster';
-import { AggregatorRegistry, Counter, Gauge, Registry } from 'prom-client';
+import { AggregatorRegistry, Counter, Gauge, Registry, type Aggregator } from 'prom-client';
 import { Metrics } from './metrics.ts';
 
 /**
@@ -113,9 +113,12 @@ export class MetricsOfWorkers {
       registers,
     });
     this.#gauge('luckyledger_workers_alive', 'Workers that serve.', () => serving().length);
-    // The workers' own start times have no sum, and are left out of it.
-    this.#gauge('process_start_time_seconds', 'Start of the service, in seconds since 1970.', () =>
-      Math.round(performance.timeOrigin / 1000),
+    // The first is the parent's own: a sum of start times would be nonsense.
+    this.#gauge(
+      'process_start_time_seconds',
+      'Start of the service, in seconds since 1970.',
+      () => Math.round(performance.timeOrigin / 1000),
+      'first',
     );
   }
 
@@ -179,12 +182,13 @@ export class MetricsOfWorkers {
     });
   }
 
-  #gauge(name: string, help: string, read: () => number): void {
+  #gauge(name: string, help: string, read: () => number, aggregator: Aggregator = 'sum'): void {
     // The registry keeps the gauge.
     // oxlint-disable-next-line no-new
     new Gauge({
       name,
       help,
+      aggregator,
       registers: [this.#own],
       collect() {
         this.set(read());

@@ -42,6 +42,7 @@ describe('metrics of several workers', function () {
     for (const name of ['nodejs_version_info', 'process_start_time_seconds', 'luckyledger_pool_in_use'])
       assert.lengthOf(text.match(new RegExp(`^${name}(\\{.*\\})? `, 'gm')) ?? [], 1, name);
     assert.equal(sumOf(text, 'nodejs_version_info'), 1);
+    assert.approximately(sumOf(text, 'process_start_time_seconds'), Date.now() / 1000, 120, 'no sum');
 
     const taken = new Set(service.logged().flatMap(({ route, pid }) => (route === 'grab' ? [pid] : [])));
     assert.lengthOf([...taken], 4, 'every worker counted');

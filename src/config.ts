@@ -25,6 +25,7 @@ const schema = z.object({
   REDIS_URL: redisUrl.optional(),
   GATE_LIMIT: z.coerce.number().int().min(1).max(1_000_000_000).default(10_000),
   GATE_WINDOW_MS: z.coerce.number().int().min(10).max(3_600_000).default(1_000),
+  WORKERS: z.coerce.number().int().min(1).max(64).default(1),
   POOL_SIZE: z.coerce.number().int().min(2).max(500).default(16),
   LOG_LEVEL: z.enum(['error', 'warn', 'info', 'debug']).default('info'),
 });
@@ -37,6 +38,9 @@ export interface Config {
   port: number;
   apiKey: string | null;
   tokenSecret: string | null;
+  /** Processes that serve the same port. */
+  workers: number;
+  /** Database connections of each process. */
   poolSize: number;
   /** The Redis gate, or null for none. At most `limit` requests of a packet go in per window. */
   gate: { url: string; limit: number; windowMs: number } | null;
@@ -61,6 +65,7 @@ export function readConfig(environment: NodeJS.ProcessEnv): Config {
     port: values.PORT,
     apiKey: values.API_KEY ?? null,
     tokenSecret: values.TOKEN_SECRET ?? null,
+    workers: values.WORKERS,
     poolSize: values.POOL_SIZE,
     gate:
       values.REDIS_URL === undefined

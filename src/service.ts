@@ -38,6 +38,7 @@ export interface ServiceOptions {
   requestLog?: (line: Record<string, unknown>) => void;
   /** False: express serves the hot routes too. To compare. */
   fastLane?: boolean;
+  metrics?: Metrics;
   createHooks?: CreateHooks;
   /** Checks every answer against its schema: in tests. */
   checkAnswers?: boolean;
@@ -60,7 +61,7 @@ export function allRoutes(deps: Parameters<typeof packetRoutes>[0] & { tokenSecr
 /** Wires the service together and serves it. The schema must be there: see `migrate`. */
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, log } = options;
-  const metrics = new Metrics();
+  const metrics = options.metrics ?? new Metrics();
   const database = await Database.open(
     options.databaseUrl,
     { poolSize: config.poolSize },

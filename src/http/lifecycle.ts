@@ -6,6 +6,7 @@ import {
   type Server,
   type ServerResponse,
 } from 'node:http';
+import type { Socket } from 'node:net';
 import type { Duplex } from 'node:stream';
 
 export interface Listening {
@@ -31,8 +32,15 @@ export async function listen(app: RequestListener, host: string, port: number): 
   const server = createServer(limits);
   /** The answers under way, each with its request. */
   const running = new Map<ServerResponse, IncomingMessage>();
+  /** Connections that have not sent a request yet. Node does not count them as idle, and a browser opens such in advance. */
+  const silent = new Set<Socket>();
   let closing = false;
+  server.on('connection', (socket) => {
+    silent.add(socket);
+    socket.once('close', () => silent.delete(socket));
+  });
   server.on('request', (request, response) => {
+    silent.delete(request.socket);
     running.set(response, request);
     response.once('close', () => running.delete(response));
     if (closing) response.setHeader('connection', 'close');
@@ -61,6 +69,7 @@ export async function listen(app: RequestListener, host: string, port: number): 
       await new Promise<void>((resolve) => {
         server.close(() => resolve());
         server.closeIdleConnections();
+        for (const socket of silent) socket.destroy();
       });
       clearTimeout(cut);
     },

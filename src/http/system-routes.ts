@@ -26,7 +26,7 @@ export function addSystemRoutes(app: Express, routes: readonly Route[], deps: Sy
     response.status(ok ? 200 : 503).json({ status: ok ? 'ready' : 'not ready', checks });
   });
   app.get('/metrics', async (_, response) => {
-    response.set('content-type', registry.contentType).send(await registry.metrics());
+    response.set('content-type', registry.contentType).send(await deps.metrics.text());
   });
   const document = JSON.stringify(openApiDocument(routes, deps.version));
   app.get('/openapi.json', (_, response) => void response.type('application/json').send(document));

@@ -3,10 +3,14 @@ import { errnoOf } from '../database/errors.ts';
 
 export type { Logger } from 'winston';
 
-/** One JSON object a line, on standard output. ERROR means that a person must act. */
-export function createLog(level: 'error' | 'warn' | 'info' | 'debug'): Logger {
+/** One JSON object a line, each with `fields`, on standard output. ERROR means that a person must act. */
+export function createLog(
+  level: 'error' | 'warn' | 'info' | 'debug',
+  fields: Readonly<Record<string, unknown>> = {},
+): Logger {
   return createLogger({
     level,
+    defaultMeta: fields,
     format: format.combine(format.timestamp(), format.json()),
     transports: [new transports.Console({ stderrLevels: [] })],
   });
@@ -22,6 +26,7 @@ const linesAtOnce = 512;
  */
 export function requestLines(
   level: 'error' | 'warn' | 'info' | 'debug',
+  fields: Readonly<Record<string, unknown>> = {},
   output: { write: (text: string) => unknown } = process.stdout,
 ): (line: Record<string, unknown>) => void {
   if (level === 'error' || level === 'warn') return () => {};
@@ -36,7 +41,9 @@ export function requestLines(
   process.once('exit', flush);
   return (line) => {
     if (waiting.length === 0) setTimeout(flush, lineRestMs).unref();
-    waiting.push(`${JSON.stringify({ level: 'info', ...line, timestamp: new Date().toISOString() })}\n`);
+    waiting.push(
+      `${JSON.stringify({ level: 'info', ...fields, ...line, timestamp: new Date().toISOString() })}\n`,
+    );
     if (waiting.length >= linesAtOnce) flush();
   };
 }

@@ -1,4 +1,4 @@
-import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics } from 'prom-client';
+import { Counter, Gauge, Histogram, Registry, collectDefaultMetrics, type Aggregator } from 'prom-client';
 import type { DatabaseEvents } from '../database/database.ts';
 
 const millisecondsToSeconds = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5];
@@ -48,6 +48,11 @@ export class Metrics {
     collectDefaultMetrics({ register: this.registry });
   }
 
+  /** What a scrape is told. */
+  async text(): Promise<string> {
+    return await this.registry.metrics();
+  }
+
   /** Feeds the database door's events into the metrics. */
   databaseEvents(): DatabaseEvents {
     return {
@@ -75,13 +80,14 @@ export class Metrics {
     return new Histogram({ name, help, buckets, labelNames, registers: [this.registry] });
   }
 
-  /** A value that is read when somebody asks. */
-  gauge(name: string, help: string, read: () => number): void {
+  /** A value that is read when somebody asks. `aggregator`: how the values of several workers become one. */
+  gauge(name: string, help: string, read: () => number, aggregator: Aggregator = 'sum'): void {
     // The registry keeps the gauge.
     // oxlint-disable-next-line no-new
     new Gauge({
       name,
       help,
+      aggregator,
       registers: [this.registry],
       collect() {
         this.set(read());

@@ -10,6 +10,7 @@ describe('configuration', () => {
       port: 8080,
       apiKey: null,
       tokenSecret: null,
+      workers: 1,
       poolSize: 16,
       gate: null,
       logLevel: 'info',
@@ -22,8 +23,9 @@ describe('configuration', () => {
       DATABASE_URL: 'postgres://u:hunter2@h/d',
       POOL_SIZE: 'many',
       LOG_LEVEL: 'loud',
+      WORKERS: '65',
     };
-    assert.throws(() => readConfig(wrong), /DATABASE_URL[^]*PORT[^]*POOL_SIZE[^]*LOG_LEVEL/);
+    assert.throws(() => readConfig(wrong), /DATABASE_URL[^]*PORT[^]*WORKERS[^]*POOL_SIZE[^]*LOG_LEVEL/);
     assert.throws(() => readConfig(wrong), /^(?![^]*hunter2)/);
   });
 
@@ -53,6 +55,15 @@ describe('configuration', () => {
       assert.throws(() => readConfig({ GATE_LIMIT }), /GATE_LIMIT/);
     for (const GATE_WINDOW_MS of ['0', '9', 'long'])
       assert.throws(() => readConfig({ GATE_WINDOW_MS }), /GATE_WINDOW_MS/);
+  });
+
+  it('has 1 to 64 workers', () => {
+    for (const text of ['0', '65', '-1', '1.5', 'many'])
+      assert.throws(() => readConfig({ WORKERS: text }), /WORKERS/);
+    assert.deepEqual(
+      ['1', '64', ''].map((text) => readConfig({ WORKERS: text }).workers),
+      [1, 64, 1],
+    );
   });
 
   it('a URL that names no database means luckyledger', () => {

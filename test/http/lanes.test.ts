@@ -107,14 +107,18 @@ describe('the fast lane', () => {
     const line = { message: 'request', route: 'grab', ms: 1.5, code: 'SOLD_OUT' };
     let fast = '';
     await new Promise<void>((resolve) => {
-      requestLines('info', {
-        write: (text) => {
-          fast += text;
-          resolve();
+      requestLines(
+        'info',
+        { pid: 7 },
+        {
+          write: (text) => {
+            fast += text;
+            resolve();
+          },
         },
-      })(line);
+      )(line);
     });
-    const log = createLog('info');
+    const log = createLog('info', { pid: 7 });
     const slow = await new Promise<string>((resolve) => {
       log.on('data', (info: Record<symbol, string>) => resolve(info[Symbol.for('message')] ?? ''));
       for (const transport of log.transports) transport.silent = true;
@@ -127,6 +131,6 @@ describe('the fast lane', () => {
   });
 
   it('writes no request line where the log is for warnings only', () => {
-    requestLines('warn', { write: () => assert.fail('a line was written') })({ message: 'request' });
+    requestLines('warn', {}, { write: () => assert.fail('a line was written') })({ message: 'request' });
   });
 });

@@ -68,6 +68,18 @@ eachLane('closing the server', (lane) => {
     assert.isTrue(socket.readableEnded);
   });
 
+  it('closes connections that have said nothing yet at once', async () => {
+    const door = await Door.open([], undefined, lane);
+    const socket = connectTo(door);
+    await once(socket, 'connect');
+    // Accepted, for the server has answered another one since.
+    await door.call('GET', '/healthz');
+    const closed = once(socket, 'close');
+    socket.on('error', () => {}).resume();
+    await door.close(60_000);
+    await closed;
+  });
+
   it('cuts what still runs at the deadline', async () => {
     const { route, begun, end } = slowRoute();
     const door = await Door.open([route], undefined, lane);

@@ -44,7 +44,7 @@ export function grabbed(grab: Grab, outcome: 'granted' | 'already_granted'): Rou
 /** Request lines are written, in full, to where they are thrown away: what is measured is the service, not a disk. */
 export function discardedLines(): ReturnType<typeof requestLines> {
   const file = openSync(devNull, 'w');
-  return requestLines('info', { write: (text) => writeSync(file, text) });
+  return requestLines('info', {}, { write: (text) => writeSync(file, text) });
 }
 
 /** Tells the port as a JSON line, and ends on SIGTERM with `close`. */

@@ -16,6 +16,7 @@ export async function makeOldGrabs(
   told: (done: number) => void,
 ): Promise<void> {
   const packetCount = Math.round(count / sharesOfPacket);
+  if (packetCount === 0) return;
   const ids = await packets(books, packetCount, sharesOfPacket);
   for (const [index, id] of ids.entries()) {
     for (let seq = 0; seq < sharesOfPacket; seq += rowsAtOnce) {

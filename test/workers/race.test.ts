@@ -83,8 +83,10 @@ describe('several workers', function () {
       people(8).map(async () => await service.post(`/v1/packets/${id}/grabs`, { userId: 'ann' }, token)),
     );
     assert.isTrue(answers.every(({ status }) => status === 200 || status === 201));
-    const used = service.logged().flatMap(({ route, pid }) => (route === 'grab' ? [pid] : []));
-    assert.sameMembers([...new Set(used)], service.workerPids());
+    const used = (): unknown[] =>
+      service.logged().flatMap(({ route, pid }) => (route === 'grab' ? [pid] : []));
+    await until('a line for each request', () => used().length === 8);
+    assert.sameMembers([...new Set(used())], service.workerPids());
     const password = new URL(books.url).password;
     for (const pid of [service.child.pid ?? 0, ...service.workerPids()]) {
       assert.include(commandLine(pid), 'serve');

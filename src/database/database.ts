@@ -49,12 +49,14 @@ export interface Changed {
 export interface Step<Result> {
   readonly query: Statement<unknown>;
   readonly values: readonly Bound[];
+  /** How many rows it must affect; null: any number. */
+  readonly expected: number | null;
   readonly read: (answer: unknown) => Result;
 }
 
 /** A step that reads rows. */
 export function rowsOf<Row>(query: Statement<Row>, values: readonly Bound[] = []): Step<Row[]> {
-  return { query, values, read: (answer) => answer as Row[] };
+  return { query, values, expected: null, read: (answer) => answer as Row[] };
 }
 
 /** A step that writes. It fails, and so does its transaction, when it does not affect exactly `expected` rows. */
@@ -66,6 +68,7 @@ export function changeOf(
   return {
     query,
     values,
+    expected,
     read: (answer) => {
       const { affectedRows, insertId } = answer as ResultSetHeader;
       if (expected !== null && affectedRows !== expected)
@@ -88,6 +91,11 @@ export interface Tx {
    * than most statements: about 0.1 ms of waiting, and 50 µs of this process's CPU.
    */
   all<const Steps extends readonly Step<unknown>[]>(...steps: Steps): Promise<Results<Steps>>;
+  /**
+   * The same, and the COMMIT in the same round trip; nothing may follow in this unit. What a step must affect is
+   * checked by the server before the COMMIT.
+   */
+  finish(...steps: readonly Step<unknown>[]): Promise<void>;
 }
 
 /** Reads committed rows outside a transaction; a function that only reads takes one. */
@@ -108,8 +116,8 @@ interface Connected {
   expired: Promise<never>;
   before: DatabaseEvents['before'];
   fate: Fate;
-  /** Set while the transaction has yet to begin: START TRANSACTION travels with the first statement. */
-  opening: boolean;
+  /** Outside a transaction; about to begin one: START TRANSACTION travels with the first statement; in it; committed. */
+  state: 'outside' | 'opening' | 'inside' | 'committed';
 }
 
 /** Whether a COMMIT of this unit was sent whose answer never came: then nobody knows yet what became of it. */
@@ -264,7 +272,7 @@ export class Database implements Db {
       const started = performance.now();
       let outcome: 'committed' | 'rolled_back' = 'rolled_back';
       try {
-        connected.opening = true;
+        connected.state = 'opening';
         const result = await unit(transactionOn(connected));
         await commit(connected);
         outcome = 'committed';
@@ -326,7 +334,13 @@ export class Database implements Db {
       });
       // Nobody may be racing at the moment when it rejects.
       expired.catch(() => {});
-      const connected = { connection, expired, before: this.#events.before, fate, opening: false };
+      const connected: Connected = {
+        connection,
+        expired,
+        before: this.#events.before,
+        fate,
+        state: 'outside',
+      };
       let clean = false;
       try {
         const result = await work(connected);
@@ -351,6 +365,9 @@ function transactionOn(connected: Connected): Tx {
     rows: async (query, values) => (await exchange(connected, [rowsOf(query, values)]))[0],
     change: async (query, values) => (await exchange(connected, [changeOf(query, values)]))[0],
     all: async (...steps) => await exchange(connected, steps),
+    finish: async (...steps) => {
+      await commit(connected, steps);
+    },
   };
 }
 
@@ -358,13 +375,20 @@ const startTransaction = changeOf({ name: 'begin', text: 'START TRANSACTION' });
 const commitTransaction = changeOf({ name: 'commit', text: 'COMMIT' });
 const rollbackTransaction = changeOf({ name: 'rollback', text: 'ROLLBACK' });
 
+/** Fails, on the server, unless the statement before it affected so many rows: its subquery then has two rows. */
+const assertAffected = statement<{ ok: 1 }>(
+  'database.assert_affected',
+  'SELECT IF(ROW_COUNT() = ?, 1, (SELECT 1 UNION ALL SELECT 2)) AS ok',
+);
+
 /** These steps in one round trip, or the deadline. */
 async function exchange<const Steps extends readonly Step<unknown>[]>(
   connected: Connected,
   steps: Steps,
 ): Promise<Results<Steps>> {
-  const all = connected.opening ? [startTransaction, ...steps] : steps;
-  connected.opening = false;
+  const begins = connected.state === 'opening';
+  if (begins) connected.state = 'inside';
+  const all = begins ? [startTransaction, ...steps] : steps;
   const answers =
     connected.before === undefined ? await send(connected, all) : await sendSingly(connected, all);
   return answers.slice(all.length - steps.length) as Results<Steps>;
@@ -389,11 +413,16 @@ async function sendSingly(connected: Connected, steps: readonly Step<unknown>[])
   return answers;
 }
 
-async function commit(connected: Connected): Promise<void> {
-  // Not one statement has run: there is nothing to commit.
-  if (connected.opening) return;
+/** Commits, after these steps. */
+async function commit(connected: Connected, steps: readonly Step<unknown>[] = []): Promise<void> {
+  // Nothing has run, or it is done already: there is nothing to commit.
+  if (steps.length === 0 && connected.state !== 'inside') return;
+  const guarded = steps.flatMap((step) =>
+    step.expected === null ? [step] : [step, rowsOf(assertAffected, [step.expected])],
+  );
   try {
-    await exchange(connected, [commitTransaction]);
+    await exchange(connected, [...guarded, commitTransaction]);
+    connected.state = 'committed';
   } catch (error) {
     // Told an error, we know that nothing was committed; told nothing, we do not.
     if (errorKind(error) === 'lost') connected.fate.unknown = true;
@@ -410,7 +439,7 @@ function gaveUp(fate: Fate, cause: unknown): Refusal {
 
 /** Whether the connection is known to be outside any transaction afterwards. */
 async function rolledBack(connected: Connected): Promise<boolean> {
-  connected.opening = false;
+  connected.state = 'inside';
   try {
     await exchange(connected, [rollbackTransaction]);
     return true;

@@ -78,11 +78,12 @@ async function serve(
 /** All headers in one list, which Node writes as they are. */
 function send(response: ServerResponse, begun: Begun, answer: RawAnswer, fixed: readonly string[]): void {
   if (response.destroyed) return;
-  const headers = [...fixed, 'x-request-id', begun.requestId];
-  for (const [name, value] of Object.entries(answer.headers)) headers.push(name, value);
-  headers.push('content-length', String(Buffer.byteLength(answer.body)));
-  response.writeHead(answer.status, headers);
-  response.end(answer.body);
+  const { headers, body } = answer;
+  const list = fixed.concat('x-request-id', begun.requestId);
+  for (const name in headers) list.push(name, headers[name] ?? '');
+  list.push('content-length', String(Buffer.byteLength(body)));
+  response.writeHead(answer.status, list);
+  response.end(body);
 }
 
 /** What a middleware sets on an answer, by asking it once. */

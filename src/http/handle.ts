@@ -22,7 +22,7 @@ export interface RawRequest extends Unread {
 
 export interface RawAnswer {
   status: number;
-  headers: Record<string, string>;
+  headers: Readonly<Record<string, string>>;
   body: string;
   /** For the log: the problem's code, and who called. */
   code: string | null;
@@ -49,7 +49,9 @@ export async function handle(route: Route, request: RawRequest, deps: HandleDeps
     const input = await readInput(route, request);
     assertOwn(principal, route, input);
     const idempotency = idempotencyOf(route, request, principal, input.body);
-    const answer = await route.handler({ ...input, principal, requestId: request.requestId, idempotency });
+    const { params, query, headers, body } = input;
+    const { requestId } = request;
+    const answer = await route.handler({ params, query, headers, body, principal, requestId, idempotency });
     if (deps.checkAnswers === true) assertAnswer(route, answer);
     return answered(answer, principal);
   } catch (error) {
@@ -85,14 +87,19 @@ export function refusalOf(
   return new Refusal('INTERNAL', { detail: 'The request id helps to find out why.' });
 }
 
+const json = { 'content-type': 'application/json; charset=utf-8' };
+
 function answered(answer: RouteAnswer, principal: Principal): RawAnswer {
+  const isPlain = answer.headers === undefined && answer.replayed !== true;
   return {
     status: answer.status,
-    headers: {
-      'content-type': 'application/json; charset=utf-8',
-      ...answer.headers,
-      ...(answer.replayed === true ? { 'idempotent-replayed': 'true' } : {}),
-    },
+    headers: isPlain
+      ? json
+      : {
+          ...json,
+          ...answer.headers,
+          ...(answer.replayed === true ? { 'idempotent-replayed': 'true' } : {}),
+        },
     body: JSON.stringify(answer.body),
     code: null,
     clientId: principal.clientId,
@@ -119,8 +126,9 @@ function idempotencyOf(
   principal: Principal,
   body: unknown,
 ): IdempotencyRequest | null {
+  if (route.idempotencyKey === undefined) return null;
   const key = request.header('idempotency-key');
-  if (route.idempotencyKey === undefined || key === undefined) return null;
+  if (key === undefined) return null;
   const fingerprint = createHash('sha256')
     .update([principal.clientId, route.method, canonicalPath(route, request), canonical(body)].join('\n'))
     .digest('hex');

@@ -31,8 +31,13 @@ export async function readInput(route: Route, request: Unread): Promise<AnyParts
     return undefined;
   };
   const params = check(route.params, request.params, 'path');
-  const query = check(route.query ?? noParameters, readQuery(request.query, faults), 'query');
-  const headers = check(route.headers, readHeaders(route, request), 'header');
+  // Nearly no call that is hot has a query.
+  const hasQuery = request.query !== '' || route.query !== undefined;
+  const query = hasQuery
+    ? check(route.query ?? noParameters, readQuery(request.query, faults), 'query')
+    : undefined;
+  const headers =
+    route.headers === undefined ? undefined : check(route.headers, readHeaders(route, request), 'header');
   checkIdempotencyKey(route, request, faults);
   const read = readJson(bytes, faults);
   let body: unknown;
@@ -59,6 +64,7 @@ function assertJson(request: Unread, bytes: Buffer): void {
 }
 
 function isJson(contentType: string | undefined): boolean {
+  if (contentType === 'application/json') return true;
   const [type = '', ...parameters] = (contentType ?? '').split(';').map((part) => part.trim().toLowerCase());
   const charset = parameters.find((parameter) => parameter.startsWith('charset='));
   return type === 'application/json' && (charset === undefined || /^charset="?utf-?8"?$/.test(charset));

@@ -24,7 +24,7 @@ export const defaultGroupLimits: GroupLimits = {
   keysInFlight: 8,
 };
 
-const answersAtOnce = 32;
+const answersAtOnce = 16;
 
 interface Waiting<Request, Result> {
   request: Request;

@@ -1,5 +1,6 @@
 import { fork } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
+import { compiledName } from './processes.ts';
 
 /** What to send, and how. Everything in it is plain data: it goes to a process of its own. */
 export interface LoadPlan {
@@ -67,8 +68,7 @@ export type LoadMessage = 'ready' | 'began' | 'ended' | { result: LoadResult } |
  * start, or when the generator ends early; broken connections later are counted in the result.
  */
 export async function runLoad(plan: LoadPlan, events: LoadEvents = {}): Promise<LoadResult> {
-  const worker = fork(fileURLToPath(new URL('load-worker.ts', import.meta.url)), [], {
-    execArgv: ['--import', 'tsx'],
+  const worker = fork(fileURLToPath(new URL(compiledName('load-worker.ts'), import.meta.url)), [], {
     stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
   });
   const endWithUs = (): void => void worker.kill();

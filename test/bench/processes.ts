@@ -29,10 +29,15 @@ export interface ProcessPlan {
   isReady?: (line: Record<string, unknown>) => boolean;
 }
 
-/** Starts a TypeScript file as a process of its own; resolves when it says that it is ready. */
+/** A file of this folder as it is called where this one runs: compiled, or from its source. */
+export function compiledName(file: string): string {
+  return import.meta.url.endsWith('.js') ? file.replace(/\.ts$/, '.js') : file;
+}
+
+/** Starts a TypeScript file, with this process's options of Node, as a process of its own; resolves when it says that it is ready. */
 export async function startProcess(plan: ProcessPlan): Promise<BenchProcess> {
-  const file = fileURLToPath(new URL(plan.file, import.meta.url));
-  const child = spawn(process.execPath, ['--import', 'tsx', file, ...(plan.args ?? [])], {
+  const file = fileURLToPath(new URL(compiledName(plan.file), import.meta.url));
+  const child = spawn(process.execPath, [...process.execArgv, file, ...(plan.args ?? [])], {
     env: { ...process.env, NODE_ENV: 'production', ...plan.env },
     stdio: ['ignore', 'pipe', 'inherit'],
   });

@@ -15,12 +15,11 @@ export function statement<Row = never>(name: string, text: string): Statement<Ro
 }
 
 /**
- * A JSON array of texts, bound as one value, as a table with its `position` (from 1) and one column: to join
- * with, each text looked up by key. The column compares byte for byte, as the ids of our tables do, or their keys could not be used.
+ * A JSON array of texts, bound as one value, as a table with one column: to join with, each text looked up
+ * by key. The column compares byte for byte, as the ids of our tables do, or their keys could not be used.
  */
 export function jsonList(column: string, alias: string): string {
-  return `JSON_TABLE(?, '$[*]' COLUMNS (
-     position FOR ORDINALITY, ${column} VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')) AS ${alias}`;
+  return `JSON_TABLE(?, '$[*]' COLUMNS (${column} VARCHAR(64) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin PATH '$')) AS ${alias}`;
 }
 
 /** What may be bound. `undefined` is left out on purpose: the driver would turn it into NULL silently. */

@@ -25,24 +25,25 @@ export async function claimShares(
   userIds: readonly string[],
 ): Promise<GrabOutcome[]> {
   const users = [...new Set(userIds)];
-  const [[packet], [found], [next]] = await tx.all(
+  const wanted = JSON.stringify(users);
+  const [[packet], [clock, ...rows], amounts, accounts] = await tx.all(
     rowsOf(sql.lockPacket, [packetId]),
-    rowsOf(sql.lookUsersUp, [JSON.stringify(users), packetId]),
+    rowsOf(sql.clockAndGrabs, [wanted, packetId]),
     rowsOf(sql.nextAmounts, [packetId, packetId, users.length]),
+    rowsOf(sql.findWallets, [wanted, packetId]),
   );
   if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
-  if (found === undefined || next === undefined)
-    throw new Error('the database did not tell what it was asked');
-  const now = found.at;
-  const earlier = earlierGrabs(packetId, users, found.earlier);
+  if (clock === undefined) throw new Error('the database did not tell its time');
+  const now = clock.at;
+  const earlier = grabsOf(packetId, rows);
   const strangers = users.filter((user) => !earlier.has(user));
   const invited = packet.invited_only === 1 ? await invitedOf(tx, packetId, strangers) : null;
   const eligible = invited === null ? strangers : strangers.filter((user) => invited.has(user));
   const refusal = refusalAt(packet, now);
   const room = packet.share_count - packet.claimed_count;
   const winners = refusal === null ? eligible.slice(0, room) : [];
-  const grabs = grabsFor(packet, winners, listOf(next.amounts), now);
-  if (grabs.length > 0) await grant(tx, packet, grabs, walletsOf(users, found.wallets));
+  const grabs = grabsFor(packet, winners, amounts, now);
+  if (grabs.length > 0) await grant(tx, packet, grabs, new Map(accounts.map(({ owner, id }) => [owner, id])));
   const granted = new Map(grabs.map((grab) => [grab.userId, grab]));
 
   // What those hear who came after the last share of this very batch.
@@ -69,12 +70,12 @@ export async function claimShares(
 function grabsFor(
   packet: sql.PacketRow,
   users: readonly string[],
-  amounts: readonly number[],
+  amounts: readonly { amount: number }[],
   now: Date,
 ): Grab[] {
   return users.map((userId, index) => {
     const seq = packet.claimed_count + 1 + index;
-    const amount = amounts[index];
+    const amount = amounts[index]?.amount;
     if (amount === undefined) throw new Error(`share ${seq} of packet ${packet.id} is not there`);
     return { packetId: packet.id, userId, seq, amount, grabbedAt: now };
   });
@@ -126,33 +127,16 @@ function countSteps(packet: sql.PacketRow, grabs: readonly Grab[]): readonly Ste
   return [changeOf(sql.countClaims, values, 1), appendStep(messages, now)];
 }
 
-/** `[position, seq, amount, time]` of each user who has a grab, as one text of arrays between commas. */
-function earlierGrabs(packetId: string, users: readonly string[], text: string | null): Map<string, Grab> {
-  const rows = JSON.parse(`[${text ?? ''}]`) as [position: number, seq: number, amount: number, at: string][];
-  return new Map(
-    rows.map(([position, seq, amount, at]) => {
-      const userId = users[position - 1];
-      if (userId === undefined) throw new Error('a grab of nobody who was asked for');
-      // The engine tells microseconds; a stored time has milliseconds.
-      return [userId, { packetId, userId, seq, amount, grabbedAt: new Date(at) }];
-    }),
-  );
-}
-
-/** The ids of the wallets that exist, by user; the text lists one number for each user. */
-function walletsOf(users: readonly string[], text: string): Map<string, number> {
-  const ids = listOf(text);
-  if (ids.length !== users.length) throw new Error(`${ids.length} wallets told of ${users.length}`);
-  const wallets = new Map<string, number>();
-  for (const [index, user] of users.entries()) {
-    const id = ids[index] ?? 0;
-    if (id > 0) wallets.set(user, id);
+function grabsOf(
+  packetId: string,
+  rows: readonly { user_id: string | null; seq: number | null; amount: number | null; at: Date }[],
+): Map<string, Grab> {
+  const grabs = new Map<string, Grab>();
+  for (const { user_id: userId, seq, amount, at } of rows) {
+    if (userId === null || seq === null || amount === null) throw new Error('a grab without its share');
+    grabs.set(userId, { packetId, userId, seq, amount, grabbedAt: at });
   }
-  return wallets;
-}
-
-function listOf(text: string | null): number[] {
-  return text === null || text === '' ? [] : text.split(',').map(Number);
+  return grabs;
 }
 
 function sumOf(amounts: Iterable<number>): number {

@@ -85,21 +85,30 @@ export const findInvited = statement<{ user_id: string }>(
 );
 
 /**
- * What a batch must know before it claims, in one row: the time; for each of a JSON array of users, in that order, the id of
- * the wallet in the packet's currency (0: none yet); and `[position from 1, seq, amount, time]` of each grab that one
- * of them has already, null if none has. The time is read by a statement that begins after the lock was got, so it is
- * not from before the wait. Lists in one text: a row for each user cost the process twice as much.
+ * The time, and the grabs that a JSON array of users have already. The first row is the time alone: read by a statement that
+ * begins after the lock was got, so not from before the wait. The casts keep MariaDB from making text of a NULL column.
  */
-export const lookUsersUp = statement<{ at: Date; wallets: string; earlier: string | null }>(
-  'packet.look_users_up',
-  `SELECT UTC_TIMESTAMP(3) AS at,
-     GROUP_CONCAT(COALESCE(accounts.id, 0) ORDER BY wanted.position) AS wallets,
-     GROUP_CONCAT(CASE WHEN grabs.seq IS NOT NULL THEN JSON_ARRAY(
-       wanted.position, grabs.seq, grabs.amount, DATE_FORMAT(grabs.grabbed_at, '%Y-%m-%dT%H:%i:%s.%fZ')) END) AS earlier
-   FROM packets STRAIGHT_JOIN ${jsonList('user_id', 'wanted')}
-     LEFT JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = packets.id
-     LEFT JOIN accounts
-       ON accounts.owner = wanted.user_id AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
+export const clockAndGrabs = statement<{
+  user_id: string | null;
+  seq: number | null;
+  amount: number | null;
+  at: Date;
+}>(
+  'packet.clock_and_grabs',
+  `SELECT NULL AS user_id, CAST(NULL AS SIGNED) AS seq, CAST(NULL AS SIGNED) AS amount, UTC_TIMESTAMP(3) AS at
+   UNION ALL
+   SELECT grabs.user_id, CAST(grabs.seq AS SIGNED), grabs.amount, grabs.grabbed_at
+   FROM ${jsonList('user_id', 'wanted')}
+   STRAIGHT_JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = ?`,
+);
+
+/** The wallets, in the packet's currency, of a JSON array of users. */
+export const findWallets = statement<{ id: number; owner: string }>(
+  'packet.find_wallets',
+  `SELECT accounts.id, accounts.owner
+   FROM packets STRAIGHT_JOIN ${jsonList('owner', 'wanted')}
+   STRAIGHT_JOIN accounts
+     ON accounts.owner = wanted.owner AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
    WHERE packets.id = ?`,
 );
 
@@ -117,14 +126,14 @@ export const allGrabs = statement<GrabRow>(
 );
 
 /**
- * The amounts of the next shares, in order, as one text; null when there is none. Shares are claimed in order of seq, so
- * they follow the counter: no index on "unclaimed" exists to churn. Exact only while the packet is locked.
+ * The amounts of the next shares, in order. Shares are claimed in order of seq, so they follow the counter: no index on
+ * "unclaimed" exists to churn. Exact only while the packet is locked. As rows: on MySQL 9.7 one text of 128 amounts by
+ * GROUP_CONCAT took 1.5 ms against 0.6, and the users' wallets and grabs in one such row 1.9 ms against 1.3.
  */
-export const nextAmounts = statement<{ amounts: string | null }>(
+export const nextAmounts = statement<{ amount: number }>(
   'packet.next_amounts',
-  `SELECT GROUP_CONCAT(amount ORDER BY seq) AS amounts
-   FROM (SELECT seq, amount FROM packet_shares
-     WHERE packet_id = ? AND seq > (SELECT claimed_count FROM packets WHERE id = ?) ORDER BY seq LIMIT ?) AS next_share`,
+  `SELECT amount FROM packet_shares
+   WHERE packet_id = ? AND seq > (SELECT claimed_count FROM packets WHERE id = ?) ORDER BY seq LIMIT ?`,
 );
 
 /** A page of a packet's shares, in order. */

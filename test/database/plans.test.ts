@@ -39,10 +39,16 @@ describe('plans of hot statements', () => {
       { grabs: 'grabs_user_once' },
     ],
     [
-      'packet.look_users_up',
-      packet.lookUsersUp.text,
+      'packet.clock_and_grabs',
+      packet.clockAndGrabs.text,
       () => [JSON.stringify(users), id],
-      { grabs: 'grabs_user_once', accounts: 'accounts_owner_once', packets: 'PRIMARY' },
+      { grabs: 'grabs_user_once' },
+    ],
+    [
+      'packet.find_wallets',
+      packet.findWallets.text,
+      () => [JSON.stringify(users), id],
+      { accounts: 'accounts_owner_once', packets: 'PRIMARY' },
     ],
     [
       'packet.pay_grabs',

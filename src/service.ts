@@ -12,7 +12,9 @@ import { ledgerRoutes } from './ledger/routes.ts';
 import { scrubbed, type Logger } from './observe/log.ts';
 import { Metrics } from './observe/metrics.ts';
 import type { CreateHooks } from './packet/create.ts';
+import { ClaimThread } from './packet/claim-thread.ts';
 import { GrabDesk } from './packet/grab-desk.ts';
+import { GrabMemory } from './packet/grab-memory.ts';
 import { sweepExpired } from './packet/refund.ts';
 import { packetRoutes } from './packet/routes.ts';
 import { participantRoutes } from './participant/routes.ts';
@@ -62,15 +64,27 @@ export function allRoutes(deps: Parameters<typeof packetRoutes>[0] & { tokenSecr
 export async function startService(options: ServiceOptions): Promise<Service> {
   const { config, log } = options;
   const metrics = options.metrics ?? new Metrics();
-  const database = await Database.open(
-    options.databaseUrl,
-    { poolSize: config.poolSize },
-    metrics.databaseEvents(),
-  );
+  const failed = (error: unknown, where: Record<string, unknown>): void => {
+    log.error('unexpected failure', { ...where, ...scrubbed(error) });
+  };
+  // Half of the connections are for grabs, the rest for everything else.
+  const forGrabs = Math.max(1, Math.floor(config.poolSize / 2));
+  const { databaseUrl } = options;
+  const events = metrics.databaseEvents();
+  const poolSize = config.poolSize - forGrabs;
+  const database = await Database.open(databaseUrl, { poolSize }, events);
+  const thread = await ClaimThread.start({
+    databaseUrl,
+    poolSize: forGrabs,
+    events,
+    broke: (error) => failed(error, { part: 'the thread of the grabs' }),
+  }).catch(async (error: unknown) => {
+    await database.close(1_000);
+    throw error;
+  });
   const desk = new GrabDesk(
     database,
-    // Half of the connections at the most are for hot packets; the rest stay for everything else.
-    { keysInFlight: Math.max(1, Math.floor(config.poolSize / 2)) },
+    { keysInFlight: forGrabs },
     {
       batch: (size, oldestWaitMs) => {
         metrics.batchSize.observe(size);
@@ -78,6 +92,8 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       },
       outcome: (outcome) => metrics.grabs.inc({ outcome }),
     },
+    new GrabMemory(),
+    thread.claim,
   );
   metrics.gauge('luckyledger_grabs_waiting', 'Grabs that wait for a transaction.', () => desk.waiting);
   metrics.gauge('luckyledger_pool_in_use', 'Database connections in use.', () => database.admission.inside);
@@ -88,9 +104,6 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   );
 
   const gate = config.gate ? await openGate({ ...config.gate, log, metrics }) : null;
-  const failed = (error: unknown, where: Record<string, unknown>): void => {
-    log.error('unexpected failure', { ...where, ...scrubbed(error) });
-  };
   const createHooks: CreateHooks = {
     splitRejected: (parameters) => void log.error('a split failed its independent check', parameters),
     ...options.createHooks,
@@ -132,6 +145,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   } catch (error) {
     await sweeper.stop();
     await gate?.close();
+    await thread.close(1_000);
     await database.close(1_000);
     throw error;
   }
@@ -143,7 +157,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
       await sweeper.stop();
       await gate?.close();
       await desk.close();
-      await database.close(deadlineMs);
+      await Promise.all([thread.close(deadlineMs), database.close(deadlineMs)]);
     },
   };
 }

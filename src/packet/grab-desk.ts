@@ -1,6 +1,6 @@
 import type { Database } from '../database/database.ts';
 import { GrabMemory } from './grab-memory.ts';
-import { claimShares, readFinished } from './grab.ts';
+import { claimIn, readFinished, type Claim } from './grab.ts';
 import { GroupCommit, type GroupLimits, type GroupObserver } from './group-commit.ts';
 import { grabOf, isPacketId, notFound, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
@@ -19,16 +19,19 @@ export class GrabDesk {
   readonly #observer: GrabObserver;
   readonly #group: GroupCommit<string, GrabOutcome>;
   readonly #memory: GrabMemory;
+  readonly #claim: Claim;
 
   constructor(
     database: Database,
     limits: Partial<GroupLimits> = {},
     observer: GrabObserver = {},
     memory = new GrabMemory(),
+    claim: Claim = claimIn(database),
   ) {
     this.#database = database;
     this.#observer = observer;
     this.#memory = memory;
+    this.#claim = claim;
     this.#group = new GroupCommit(
       async (packetId, users) => await this.#runBatch(packetId, users),
       limits,
@@ -57,10 +60,7 @@ export class GrabDesk {
   async #runBatch(packetId: string, users: string[]): Promise<GrabOutcome[]> {
     const finished = this.#memory.finished(packetId);
     if (finished !== null) return await readFinished(this.#database, finished, users);
-    const outcomes = await this.#database.withTransaction(
-      'packet.grab',
-      async (tx) => await claimShares(tx, packetId, users),
-    );
+    const outcomes = await this.#claim(packetId, users);
     this.#memory.learn(packetId, outcomes);
     await this.#learnEnd(packetId, outcomes);
     return outcomes;

@@ -4,6 +4,15 @@ import { appendStep, type Message } from '../outbox/append.ts';
 import { grabOf, notFound, notInvited, refusalAt, soldOut, type Grab, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
 
+/** Grabs for these users, in order of arrival, in one transaction. What it resolves to is committed. */
+export type Claim = (packetId: string, userIds: readonly string[]) => Promise<GrabOutcome[]>;
+
+/** Claims on this database, on this thread. */
+export function claimIn(database: Database): Claim {
+  return async (packetId, userIds) =>
+    await database.withTransaction('packet.grab', async (tx) => await claimShares(tx, packetId, userIds));
+}
+
 /**
  * Claims shares of one packet for these users, in order of arrival, in the caller's transaction; one user is a
  * batch of one. The heart of the product:

@@ -2,9 +2,12 @@
 // folders, and options of mocha: npm test -- test/split --grep equal
 import { spawn } from 'node:child_process';
 import { existsSync, statSync } from 'node:fs';
+import { ensureBuilt } from '../src/build.mjs';
 import { ensureDependencies, root } from '../src/dependencies.mjs';
 
 ensureDependencies();
+// Tests of several processes run the compiled command line.
+ensureBuilt();
 /** @type {string[]} */
 const files = [];
 /** @type {string[]} */

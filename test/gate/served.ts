@@ -18,8 +18,8 @@ export class ServedProcess {
   }
 
   static async start(books: TestBooks, environment: Record<string, string>): Promise<ServedProcess> {
-    const main = new URL('../../src/main.ts', import.meta.url).pathname;
-    const child = spawn(process.execPath, ['--import', 'tsx', main, 'serve'], {
+    const main = new URL('../../dist/main.js', import.meta.url).pathname;
+    const child = spawn(process.execPath, [main, 'serve'], {
       env: {
         ...process.env,
         DATABASE_URL: books.url,

@@ -35,16 +35,15 @@ export async function claimShares(
 ): Promise<GrabOutcome[]> {
   const users = [...new Set(userIds)];
   const wanted = JSON.stringify(users);
-  const [[packet], [clock, ...rows], amounts, accounts] = await tx.all(
+  const [[packet], [clock, ...known], amounts] = await tx.all(
     rowsOf(sql.lockPacket, [packetId]),
-    rowsOf(sql.clockAndGrabs, [wanted, packetId]),
-    rowsOf(sql.nextAmounts, [packetId, packetId, users.length]),
-    rowsOf(sql.findWallets, [wanted, packetId]),
+    rowsOf(sql.lookUsersUp, [wanted, packetId]),
+    rowsOf(sql.nextAmounts, [users.length, packetId]),
   );
   if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
-  if (clock === undefined) throw new Error('the database did not tell its time');
-  const now = clock.at;
-  const earlier = grabsOf(packetId, rows);
+  const now = clock?.at;
+  if (now === undefined || now === null) throw new Error('the database did not tell its time');
+  const { earlier, wallets } = readKnown(packetId, known);
   const strangers = users.filter((user) => !earlier.has(user));
   const invited = packet.invited_only === 1 ? await invitedOf(tx, packetId, strangers) : null;
   const eligible = invited === null ? strangers : strangers.filter((user) => invited.has(user));
@@ -52,7 +51,7 @@ export async function claimShares(
   const room = packet.share_count - packet.claimed_count;
   const winners = refusal === null ? eligible.slice(0, room) : [];
   const grabs = grabsFor(packet, winners, amounts, now);
-  if (grabs.length > 0) await grant(tx, packet, grabs, new Map(accounts.map(({ owner, id }) => [owner, id])));
+  if (grabs.length > 0) await grant(tx, packet, grabs, wallets);
   const granted = new Map(grabs.map((grab) => [grab.userId, grab]));
 
   // What those hear who came after the last share of this very batch.
@@ -109,7 +108,8 @@ async function grant(
   await tx.finish(
     ...(opening.size === 0 ? [] : [openWalletsStep(packet.currency, opening)]),
     changeOf(sql.claimShares, [packet.id, first, last], grabs.length),
-    changeOf(sql.insertGrabs, [packet.id, grabs[0]?.grabbedAt ?? null, JSON.stringify(rows)], grabs.length),
+    // Not counted here: payGrabs finds as many as it must, or fails.
+    changeOf(sql.insertGrabs, [packet.id, grabs[0]?.grabbedAt ?? null, JSON.stringify(rows)]),
     balancesStep(changes),
     changeOf(sql.payGrabs, [packet.id, first, last], grabs.length),
     ...countSteps(packet, grabs),
@@ -136,16 +136,27 @@ function countSteps(packet: sql.PacketRow, grabs: readonly Grab[]): readonly Ste
   return [changeOf(sql.countClaims, values, 1), appendStep(messages, now)];
 }
 
-function grabsOf(
+/** The grabs and the wallets that users have, by user. */
+function readKnown(
   packetId: string,
-  rows: readonly { user_id: string | null; seq: number | null; amount: number | null; at: Date }[],
-): Map<string, Grab> {
-  const grabs = new Map<string, Grab>();
-  for (const { user_id: userId, seq, amount, at } of rows) {
-    if (userId === null || seq === null || amount === null) throw new Error('a grab without its share');
-    grabs.set(userId, { packetId, userId, seq, amount, grabbedAt: at });
+  rows: readonly {
+    user_id: string | null;
+    wallet: number | null;
+    seq: number | null;
+    amount: number | null;
+    at: Date | null;
+  }[],
+): { earlier: Map<string, Grab>; wallets: Map<string, number> } {
+  const earlier = new Map<string, Grab>();
+  const wallets = new Map<string, number>();
+  for (const { user_id: userId, wallet, seq, amount, at } of rows) {
+    if (userId === null) throw new Error('a row of nobody');
+    if (wallet !== null) wallets.set(userId, wallet);
+    if (seq === null) continue;
+    if (amount === null || at === null) throw new Error('a grab without its share');
+    earlier.set(userId, { packetId, userId, seq, amount, grabbedAt: at });
   }
-  return grabs;
+  return { earlier, wallets };
 }
 
 function sumOf(amounts: Iterable<number>): number {

@@ -85,31 +85,27 @@ export const findInvited = statement<{ user_id: string }>(
 );
 
 /**
- * The time, and the grabs that a JSON array of users have already. The first row is the time alone: read by a statement that
- * begins after the lock was got, so not from before the wait. The casts keep MariaDB from making text of a NULL column.
+ * The time, and which of a JSON array of users have a wallet in the packet's currency, a grab of it, or both. The first row
+ * is the time alone: read by a statement that begins after the lock was got, so not from before the wait. The casts keep
+ * MariaDB from making text of a NULL column. One statement, since each table made from JSON costs MySQL 0.3 ms.
  */
-export const clockAndGrabs = statement<{
+export const lookUsersUp = statement<{
   user_id: string | null;
+  wallet: number | null;
   seq: number | null;
   amount: number | null;
-  at: Date;
+  at: Date | null;
 }>(
-  'packet.clock_and_grabs',
-  `SELECT NULL AS user_id, CAST(NULL AS SIGNED) AS seq, CAST(NULL AS SIGNED) AS amount, UTC_TIMESTAMP(3) AS at
+  'packet.look_users_up',
+  `SELECT NULL AS user_id, CAST(NULL AS UNSIGNED) AS wallet, CAST(NULL AS SIGNED) AS seq, CAST(NULL AS SIGNED) AS amount,
+     UTC_TIMESTAMP(3) AS at
    UNION ALL
-   SELECT grabs.user_id, CAST(grabs.seq AS SIGNED), grabs.amount, grabs.grabbed_at
-   FROM ${jsonList('user_id', 'wanted')}
-   STRAIGHT_JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = ?`,
-);
-
-/** The wallets, in the packet's currency, of a JSON array of users. */
-export const findWallets = statement<{ id: number; owner: string }>(
-  'packet.find_wallets',
-  `SELECT accounts.id, accounts.owner
-   FROM packets STRAIGHT_JOIN ${jsonList('owner', 'wanted')}
-   STRAIGHT_JOIN accounts
-     ON accounts.owner = wanted.owner AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
-   WHERE packets.id = ?`,
+   SELECT wanted.user_id, accounts.id, CAST(grabs.seq AS SIGNED), grabs.amount, grabs.grabbed_at
+   FROM packets STRAIGHT_JOIN ${jsonList('user_id', 'wanted')}
+     LEFT JOIN grabs ON grabs.user_id = wanted.user_id AND grabs.packet_id = packets.id
+     LEFT JOIN accounts
+       ON accounts.owner = wanted.user_id AND accounts.currency = packets.currency AND accounts.kind = 'wallet'
+   WHERE packets.id = ? AND (accounts.id IS NOT NULL OR grabs.seq IS NOT NULL)`,
 );
 
 /** The grabs of a JSON array of users in one packet. */
@@ -126,14 +122,17 @@ export const allGrabs = statement<GrabRow>(
 );
 
 /**
- * The amounts of the next shares, in order. Shares are claimed in order of seq, so they follow the counter: no index on
- * "unclaimed" exists to churn. Exact only while the packet is locked. As rows: on MySQL 9.7 one text of 128 amounts by
- * GROUP_CONCAT took 1.5 ms against 0.6, and the users' wallets and grabs in one such row 1.9 ms against 1.3.
+ * The amounts of the next shares, at most so many (first value), in order. Shares are claimed in order of seq, so they
+ * follow the counter: no index on "unclaimed" exists to churn. Exact only while the packet is locked. A range with two
+ * ends: for an open one with LIMIT, MySQL first guesses how many rows it has, which took 1 ms; and rows, not one text
+ * by GROUP_CONCAT, which took as long again.
  */
 export const nextAmounts = statement<{ amount: number }>(
   'packet.next_amounts',
-  `SELECT amount FROM packet_shares
-   WHERE packet_id = ? AND seq > (SELECT claimed_count FROM packets WHERE id = ?) ORDER BY seq LIMIT ?`,
+  `SELECT packet_shares.amount
+   FROM packets STRAIGHT_JOIN packet_shares FORCE INDEX (PRIMARY) ON packet_shares.packet_id = packets.id
+     AND packet_shares.seq BETWEEN packets.claimed_count + 1 AND packets.claimed_count + ?
+   WHERE packets.id = ? ORDER BY packet_shares.seq`,
 );
 
 /** A page of a packet's shares, in order. */

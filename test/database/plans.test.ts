@@ -28,7 +28,7 @@ describe('plans of hot statements', () => {
     [
       'packet.next_amounts',
       packet.nextAmounts.text,
-      () => [id, id, 64],
+      () => [64, id],
       { packet_shares: 'PRIMARY|packet_shares_amount' },
     ],
     ['packet.claim_shares', packet.claimShares.text, () => [id, 2_001, 2_064], { packet_shares: 'PRIMARY' }],
@@ -39,16 +39,10 @@ describe('plans of hot statements', () => {
       { grabs: 'grabs_user_once' },
     ],
     [
-      'packet.clock_and_grabs',
-      packet.clockAndGrabs.text,
+      'packet.look_users_up',
+      packet.lookUsersUp.text,
       () => [JSON.stringify(users), id],
-      { grabs: 'grabs_user_once' },
-    ],
-    [
-      'packet.find_wallets',
-      packet.findWallets.text,
-      () => [JSON.stringify(users), id],
-      { accounts: 'accounts_owner_once', packets: 'PRIMARY' },
+      { grabs: 'grabs_user_once', accounts: 'accounts_owner_once', packets: 'PRIMARY' },
     ],
     [
       'packet.pay_grabs',

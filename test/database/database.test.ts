@@ -3,7 +3,7 @@ import { once as onceEvent } from 'node:events';
 import { assert } from 'chai';
 import mysql from 'mysql2/promise';
 import { Admission } from '../../src/database/admission.ts';
-import { Database } from '../../src/database/database.ts';
+import { changeOf, Database } from '../../src/database/database.ts';
 import { assertSupported, parseEngine, UnsupportedEngineError } from '../../src/database/engine.ts';
 import { migrate } from '../../src/database/migrate.ts';
 import { statement } from '../../src/database/statement.ts';
@@ -57,6 +57,57 @@ describe('database door', () => {
         await tx.change(statement('t', "UPDATE accounts SET balance = balance WHERE owner = 'same'")),
     );
     assert.equal(unchanged.affectedRows, 0);
+  });
+
+  it('what is written together with its COMMIT is all there, or nothing when a step affects other than it must', async () => {
+    await books.query('CREATE TABLE pair (id INT PRIMARY KEY, n INT NOT NULL) ENGINE = InnoDB');
+    await books.query('INSERT INTO pair VALUES (1, 0), (2, 0)');
+    await books.query('GRANT SELECT, INSERT, UPDATE ON pair TO luckyledger_service');
+    const stored = async () =>
+      (await books.query<{ n: number }>('SELECT n FROM pair ORDER BY id')).map(({ n }) => n);
+    const raise = statement('t', 'UPDATE pair SET n = n + 1 WHERE id >= ?');
+    const insert = statement('t', 'INSERT INTO pair VALUES (?, 7)');
+    const unit = async (from: number, expected: number, id: number): Promise<void> => {
+      await books.database.withTransaction('t', async (tx) => {
+        await tx.all(changeOf(raise, [1]));
+        await tx.finish(changeOf(raise, [from], expected), changeOf(insert, [id], 1));
+      });
+    };
+    await unit(2, 1, 3);
+    assert.deepEqual(await stored(), [1, 2, 7]);
+    // Too few, too many, and a fault after the checked step.
+    for (const [from, expected, id] of [
+      [3, 2, 4],
+      [1, 1, 4],
+      [1, 3, 3],
+    ] as const) {
+      const failed = await unit(from, expected, id).then(
+        () => null,
+        (error: unknown) => error,
+      );
+      assert.instanceOf(failed, Error, `${from} ${expected} ${id}`);
+      assert.deepEqual(await stored(), [1, 2, 7]);
+    }
+    // The connection is fit for use after each of them.
+    await unit(3, 1, 4);
+    assert.deepEqual(await stored(), [2, 3, 9, 7]);
+    await books.query('DROP TABLE pair');
+  });
+
+  it('a unit that did nothing commits nothing, and nothing follows a failed step of one round trip', async () => {
+    assert.equal(await books.database.withTransaction('t', async () => await Promise.resolve(7)), 7);
+    const both = books.database.withTransaction('t', async (tx) => {
+      await tx.all(
+        changeOf(statement('t', 'INSERT INTO no_such_table VALUES (1)')),
+        changeOf(statement('t', "UPDATE accounts SET balance = balance + 1 WHERE kind = 'wallet'")),
+      );
+    });
+    const failed = await both.then(
+      () => null,
+      (error: unknown) => error,
+    );
+    assert.instanceOf(failed, Error);
+    await books.assertClean();
   });
 
   it('five instances migrate at once, also over a lock row that a crash left', async () => {

@@ -15,11 +15,15 @@ export function ensureBuilt() {
   console.error('Compiling: tsc -p src');
   const work = `${root}.luckyledger/build-${process.pid}`;
   compile('src', work);
-  // Another start at the same time may do the same: each puts its whole result in place.
   const old = `${root}.luckyledger/old-${process.pid}`;
-  if (existsSync(`${root}dist`)) renameSync(`${root}dist`, old);
-  renameSync(work, `${root}dist`);
-  rmSync(old, { recursive: true, force: true });
+  try {
+    if (existsSync(`${root}dist`)) renameSync(`${root}dist`, old);
+    renameSync(work, `${root}dist`);
+  } catch (error) {
+    // Another start at the same time has put its own result in place, which is as good.
+    if (!existsSync(stamp)) throw error;
+  }
+  for (const folder of [work, old]) rmSync(folder, { recursive: true, force: true });
 }
 
 /**

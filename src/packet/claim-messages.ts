@@ -17,7 +17,7 @@ export type FromThread =
   | { kind: 'claimed'; id: number; packed: PackedOutcomes }
   | { kind: 'refused'; id: number; code: RefusalCode; details: RefusalDetails }
   /** Only what may be logged: see `scrubbed`. */
-  | { kind: 'failed'; id: number; message: string; fields: Record<string, unknown> }
+  | { kind: 'failed'; id: number; fields: Record<string, unknown> }
   | { kind: 'retried'; unit: string; cause: string }
   | { kind: 'finished'; unit: string; seconds: number; outcome: 'committed' | 'rolled_back' };
 
@@ -82,4 +82,15 @@ export function detailsOf(refusal: Refusal): RefusalDetails {
     faults: refusal.faults,
     extra: refusal.extra,
   };
+}
+
+/** An error again, of what `scrubbed` kept of it: to be logged as if it had happened on this thread. */
+export function unpackError(fields: Readonly<Record<string, unknown>>): Error {
+  const { message, stack, errno, errorCode } = fields;
+  const error = new Error(typeof message === 'string' ? message : 'a grab failed');
+  if (Array.isArray(stack)) error.stack = `${error.message}\n    ${stack.join('\n    ')}`;
+  return Object.assign(error, {
+    ...(errno === undefined ? {} : { errno }),
+    ...(errorCode === undefined ? {} : { code: errorCode }),
+  });
 }

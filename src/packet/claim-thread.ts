@@ -1,7 +1,13 @@
 import { Worker } from 'node:worker_threads';
 import type { DatabaseEvents } from '../database/database.ts';
 import { busy, Refusal } from '../refusal.ts';
-import { unpackOutcomes, type FromThread, type ThreadData, type ToThread } from './claim-messages.ts';
+import {
+  unpackError,
+  unpackOutcomes,
+  type FromThread,
+  type ThreadData,
+  type ToThread,
+} from './claim-messages.ts';
 import type { Claim } from './grab.ts';
 import type { GrabOutcome } from './packet.ts';
 
@@ -21,7 +27,6 @@ const restartMs = 500;
 
 interface Pending {
   packetId: string;
-  userCount: number;
   resolve: (outcomes: GrabOutcome[]) => void;
   reject: (error: unknown) => void;
 }
@@ -59,7 +64,7 @@ export class ClaimThread {
     const id = this.#nextId;
     this.#nextId += 1;
     return await new Promise<GrabOutcome[]>((resolve, reject) => {
-      this.#pending.set(id, { packetId, userCount: users.length, resolve, reject });
+      this.#pending.set(id, { packetId, resolve, reject });
       // A thread has no origin.
       // oxlint-disable-next-line unicorn/require-post-message-target-origin
       worker.postMessage({ kind: 'claim', id, packetId, users } satisfies ToThread);
@@ -143,7 +148,7 @@ export class ClaimThread {
     this.#pending.delete(message.id);
     if (message.kind === 'claimed') pending.resolve(unpackOutcomes(pending.packetId, message.packed));
     else if (message.kind === 'refused') pending.reject(new Refusal(message.code, message.details));
-    else pending.reject(Object.assign(new Error(message.message), message.fields));
+    else pending.reject(unpackError(message.fields));
   }
 }
 

@@ -44,7 +44,6 @@ async function answer({ id, packetId, users }: Extract<ToThread, { kind: 'claim'
       tell({ kind: 'refused', id, code: error.code, details: detailsOf(error) });
       return;
     }
-    const { message, ...fields } = scrubbed(error);
-    tell({ kind: 'failed', id, message: typeof message === 'string' ? message : 'a grab failed', fields });
+    tell({ kind: 'failed', id, fields: scrubbed(error) });
   }
 }

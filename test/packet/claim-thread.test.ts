@@ -1,10 +1,11 @@
 import type { Worker } from 'node:worker_threads';
 import { assert } from 'chai';
-import { packOutcomes, unpackOutcomes } from '../../src/packet/claim-messages.ts';
+import { packOutcomes, unpackError, unpackOutcomes } from '../../src/packet/claim-messages.ts';
 import { ClaimThread, type ClaimThreadOptions } from '../../src/packet/claim-thread.ts';
 import { GrabDesk } from '../../src/packet/grab-desk.ts';
 import { GrabMemory } from '../../src/packet/grab-memory.ts';
 import { notFound, soldOut, type GrabOutcome } from '../../src/packet/packet.ts';
+import { scrubbed } from '../../src/observe/log.ts';
 import { Refusal } from '../../src/refusal.ts';
 import { people, tally, TestBooks } from '../support/service.ts';
 
@@ -88,6 +89,20 @@ describe('the thread of the grabs', () => {
         one.outcome === 'refused' ? [one.refusal.code, one.refusal.detail, one.refusal.extra] : one,
       );
     assert.deepEqual(plain(back), plain(outcomes));
+  });
+
+  it('an unexpected failure is logged as if it had happened on this thread', () => {
+    const over = (error: unknown): Record<string, unknown> =>
+      scrubbed(unpackError(structuredClone(scrubbed(error))));
+    const own = scrubbed(new TypeError('a share is not there'));
+    const back = over(new TypeError('a share is not there'));
+    assert.equal(back['message'], own['message']);
+    assert.include(JSON.stringify(back['stack']), 'claim-thread.test');
+    const database = over(
+      Object.assign(new Error('secret-value'), { errno: 1062, code: 'ER_DUP_ENTRY', sql: 's' }),
+    );
+    assert.deepInclude(database, { errno: 1062, errorCode: 'ER_DUP_ENTRY' });
+    assert.notInclude(JSON.stringify(database), 'secret-value');
   });
 
   it('when it breaks in a transaction, nothing is lost: its grabs are BUSY, another thread follows, repeats succeed', async () => {

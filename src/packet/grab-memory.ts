@@ -1,5 +1,5 @@
 import type { Refusal } from '../refusal.ts';
-import { notFound, refusalAt, type Grab, type GrabOutcome } from './packet.ts';
+import { finalRefusal, notFound, type Grab, type GrabOutcome } from './packet.ts';
 import type { PacketRow } from './sql.ts';
 
 export interface MemoryLimits {
@@ -73,10 +73,8 @@ export class GrabMemory {
 
   /** Remembers how a packet ended, and all its grabs if they are given and not too many. */
   finish(packet: PacketRow, grabs: readonly Grab[] | null): void {
-    const refusal = refusalAt(packet, packet.finished_at ?? packet.expires_at);
-    if (refusal === null) throw new Error('the packet is not finished');
     const known = this.#packet(packet.id);
-    known.end = { packet, refusal };
+    known.end = { packet, refusal: finalRefusal(packet) };
     if (grabs === null) return;
     this.learn(
       packet.id,

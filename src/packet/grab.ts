@@ -1,7 +1,16 @@
 import { changeOf, rowsOf, type Database, type Step, type Tx } from '../database/database.ts';
 import { balancesStep, openWalletsStep } from '../ledger/post.ts';
 import { appendStep, type Message } from '../outbox/append.ts';
-import { grabOf, notFound, notInvited, refusalAt, soldOut, type Grab, type GrabOutcome } from './packet.ts';
+import {
+  finalRefusal,
+  grabOf,
+  notFound,
+  notInvited,
+  refusalAt,
+  soldOut,
+  type Grab,
+  type GrabOutcome,
+} from './packet.ts';
 import * as sql from './sql.ts';
 
 /** Grabs for these users, in order of arrival, in one transaction. What it resolves to is committed. */
@@ -187,10 +196,4 @@ export async function readFinished(
     if (row === undefined) return { outcome: 'refused', refusal: finalRefusal(packet) };
     return { outcome: 'already_granted', ...grabOf(packet.id, row) };
   });
-}
-
-function finalRefusal(packet: sql.PacketRow): NonNullable<ReturnType<typeof refusalAt>> {
-  const refusal = refusalAt(packet, packet.finished_at ?? packet.expires_at);
-  if (refusal === null) throw new Error('the packet is not finished');
-  return refusal;
 }

@@ -55,6 +55,13 @@ export function refusalAt(packet: PacketRow, now: Date): Refusal | null {
   return null;
 }
 
+/** What everybody hears who got nothing of a packet that is sold out or refunded. */
+export function finalRefusal(packet: PacketRow): Refusal {
+  const refusal = refusalAt(packet, packet.finished_at ?? packet.expires_at);
+  if (refusal === null) throw new Error('the packet is not finished');
+  return refusal;
+}
+
 export function soldOut(): Refusal {
   return new Refusal('SOLD_OUT', { detail: 'All shares of this packet are taken.' });
 }

@@ -75,6 +75,7 @@ export class GrabMemory {
   finish(packet: PacketRow, grabs: readonly Grab[] | null): void {
     const known = this.#packet(packet.id);
     known.end = { packet, refusal: finalRefusal(packet) };
+    this.#forgetOldest(packet.id);
     if (grabs === null) return;
     this.learn(
       packet.id,

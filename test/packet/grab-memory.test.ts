@@ -130,6 +130,20 @@ describe('what a process remembers of packets', () => {
     );
   });
 
+  it('keeps no more packets than its limit, also such as nobody grabbed from', async () => {
+    const memory = new GrabMemory({ packets: 2 });
+    const ids: string[] = [];
+    for (let index = 0; index < 4; index += 1) {
+      const id = await books.packet({ totalAmount: 100, shareCount: 1 });
+      memory.finish(await closePacket(books.database, id, () => {}), index % 2 === 0 ? [] : null);
+      ids.push(id);
+    }
+    assert.deepEqual(
+      ids.map((id) => memory.finished(id) !== null),
+      [false, false, true, true],
+    );
+  });
+
   it('takes an id for unknown for a moment only', () => {
     const memory = new GrabMemory({ unknownMs: 0 });
     memory.learnUnknown('01M8QNQXPHXEAR1V9RG1F10WV1');

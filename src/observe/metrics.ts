@@ -82,16 +82,27 @@ export class Metrics {
 
   /** A value that is read when somebody asks. `aggregator`: how the values of several workers become one. */
   gauge(name: string, help: string, read: () => number, aggregator: Aggregator = 'sum'): void {
-    // The registry keeps the gauge.
-    // oxlint-disable-next-line no-new
-    new Gauge({
-      name,
-      help,
-      aggregator,
-      registers: [this.registry],
-      collect() {
-        this.set(read());
-      },
-    });
+    addGauge(this.registry, name, help, read, aggregator);
   }
+}
+
+/** Adds a value to a registry that is read when somebody asks. */
+export function addGauge(
+  registry: Registry,
+  name: string,
+  help: string,
+  read: () => number,
+  aggregator: Aggregator = 'sum',
+): void {
+  // The registry keeps the gauge.
+  // oxlint-disable-next-line no-new
+  new Gauge({
+    name,
+    help,
+    aggregator,
+    registers: [registry],
+    collect() {
+      this.set(read());
+    },
+  });
 }

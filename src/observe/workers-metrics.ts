@@ -1,6 +1,6 @@
 import type { Worker } from 'node:cluster';
-import { AggregatorRegistry, Counter, Gauge, Registry, type Aggregator } from 'prom-client';
-import { Metrics } from './metrics.ts';
+import { AggregatorRegistry, Counter, Registry } from 'prom-client';
+import { addGauge, Metrics } from './metrics.ts';
 
 /**
  * A scrape reaches any one worker and must tell the sum of all. So the worker asks the parent, the parent asks every
@@ -112,9 +112,10 @@ export class MetricsOfWorkers {
       help: 'Workers that ended unasked and were started again.',
       registers,
     });
-    this.#gauge('luckyledger_workers_alive', 'Workers that serve.', () => serving().length);
+    addGauge(this.#own, 'luckyledger_workers_alive', 'Workers that serve.', () => serving().length);
     // The first is the parent's own: a sum of start times would be nonsense.
-    this.#gauge(
+    addGauge(
+      this.#own,
       'process_start_time_seconds',
       'Start of the service, in seconds since 1970.',
       () => Math.round(performance.timeOrigin / 1000),
@@ -179,20 +180,6 @@ export class MetricsOfWorkers {
       if (gone) failed();
       else
         worker.send({ metrics: 'tell', id } satisfies Message, (error) => void (error === null || failed()));
-    });
-  }
-
-  #gauge(name: string, help: string, read: () => number, aggregator: Aggregator = 'sum'): void {
-    // The registry keeps the gauge.
-    // oxlint-disable-next-line no-new
-    new Gauge({
-      name,
-      help,
-      aggregator,
-      registers: [this.#own],
-      collect() {
-        this.set(read());
-      },
     });
   }
 }

@@ -93,7 +93,9 @@ export class ClaimThread {
     await new Promise<void>((resolve, reject) => {
       worker.on('message', (message: FromThread) => {
         if (message.kind === 'ready') {
-          this.#worker = worker;
+          // Closed while it was started again: nobody would end it.
+          if (this.#closing) void worker.terminate();
+          else this.#worker = worker;
           resolve();
         } else this.#hear(message);
       });

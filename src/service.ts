@@ -84,7 +84,7 @@ export async function startService(options: ServiceOptions): Promise<Service> {
   });
   const desk = new GrabDesk(
     database,
-    { keysInFlight: forGrabs },
+    { batchesInFlight: forGrabs },
     {
       batch: (size, oldestWaitMs) => {
         metrics.batchSize.observe(size);

@@ -22,8 +22,8 @@ export async function post(tx: Tx, currency: string, postings: readonly Posting[
 }
 
 /** Adds to balances. For whoever makes the transfers by another statement; they follow this one. */
-export function balancesStep(changes: readonly (readonly [id: number, delta: number])[]): Step<Changed> {
-  const effective = changes.filter(([, delta]) => delta !== 0).sort(([a], [b]) => a - b);
+export function balancesStep(changes: Iterable<readonly [id: number, delta: number]>): Step<Changed> {
+  const effective = [...changes].filter(([, delta]) => delta !== 0).sort(([a], [b]) => a - b);
   return changeOf(sql.addToBalances, [JSON.stringify(effective)], effective.length);
 }
 

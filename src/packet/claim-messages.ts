@@ -1,4 +1,5 @@
 import { Refusal, type RefusalCode, type RefusalDetails } from '../refusal.ts';
+import type { PacketLot } from './grab.ts';
 import type { GrabOutcome } from './packet.ts';
 
 /** What the thread of the grabs and the one that serves HTTP tell each other. Plain data: it is copied between them. */
@@ -9,7 +10,7 @@ export interface ThreadData {
 }
 
 export type ToThread =
-  | { kind: 'claim'; id: number; packetId: string; users: readonly string[] }
+  | { kind: 'claim'; id: number; lots: readonly PacketLot[] }
   | { kind: 'close'; deadlineMs: number };
 
 export type FromThread =
@@ -23,6 +24,8 @@ export type FromThread =
 
 /** Outcomes in columns: copying few flat lists costs a tenth of copying as many objects as there are users. */
 export interface PackedOutcomes {
+  /** For each lot: how many outcomes it has, or null for a lot that was left out. */
+  sizes: (number | null)[];
   /** For each user: 0 granted, 1 already granted, else 2 + an index into `refusals`. */
   kinds: number[];
   /** Of the grabs among them, in order. */
@@ -33,44 +36,64 @@ export interface PackedOutcomes {
   refusals: { code: RefusalCode; details: RefusalDetails }[];
 }
 
-export function packOutcomes(outcomes: readonly GrabOutcome[]): PackedOutcomes {
-  const packed: PackedOutcomes = { kinds: [], users: [], seqs: [], amounts: [], times: [], refusals: [] };
+export function packOutcomes(lots: readonly (readonly GrabOutcome[] | null)[]): PackedOutcomes {
+  const packed: PackedOutcomes = {
+    sizes: lots.map((outcomes) => outcomes?.length ?? null),
+    kinds: [],
+    users: [],
+    seqs: [],
+    amounts: [],
+    times: [],
+    refusals: [],
+  };
   const known = new Map<Refusal, number>();
-  for (const outcome of outcomes) {
-    if (outcome.outcome === 'refused') {
-      const { refusal } = outcome;
-      const kind = known.get(refusal) ?? 2 + packed.refusals.length;
-      if (!known.has(refusal)) {
-        known.set(refusal, kind);
-        packed.refusals.push({ code: refusal.code, details: detailsOf(refusal) });
-      }
-      packed.kinds.push(kind);
-    } else {
-      packed.kinds.push(outcome.outcome === 'granted' ? 0 : 1);
-      packed.users.push(outcome.userId);
-      packed.seqs.push(outcome.seq);
-      packed.amounts.push(outcome.amount);
-      packed.times.push(outcome.grabbedAt.getTime());
-    }
-  }
+  for (const outcomes of lots) for (const outcome of outcomes ?? []) pack(packed, known, outcome);
   return packed;
 }
 
-export function unpackOutcomes(packetId: string, packed: PackedOutcomes): GrabOutcome[] {
+function pack(packed: PackedOutcomes, known: Map<Refusal, number>, outcome: GrabOutcome): void {
+  if (outcome.outcome === 'refused') {
+    const { refusal } = outcome;
+    const kind = known.get(refusal) ?? 2 + packed.refusals.length;
+    if (!known.has(refusal)) {
+      known.set(refusal, kind);
+      packed.refusals.push({ code: refusal.code, details: detailsOf(refusal) });
+    }
+    packed.kinds.push(kind);
+  } else {
+    packed.kinds.push(outcome.outcome === 'granted' ? 0 : 1);
+    packed.users.push(outcome.userId);
+    packed.seqs.push(outcome.seq);
+    packed.amounts.push(outcome.amount);
+    packed.times.push(outcome.grabbedAt.getTime());
+  }
+}
+
+/** The outcomes again, of lots of these packets. */
+export function unpackOutcomes(
+  packetIds: readonly string[],
+  packed: PackedOutcomes,
+): (GrabOutcome[] | null)[] {
   const refusals = packed.refusals.map(({ code, details }) => new Refusal(code, details));
-  let next = 0;
-  return packed.kinds.map((kind): GrabOutcome => {
-    if (kind >= 2) return { outcome: 'refused', refusal: refusals[kind - 2] as Refusal };
-    const index = next;
-    next += 1;
-    return {
-      outcome: kind === 0 ? 'granted' : 'already_granted',
-      packetId,
-      userId: packed.users[index] as string,
-      seq: packed.seqs[index] as number,
-      amount: packed.amounts[index] as number,
-      grabbedAt: new Date(packed.times[index] as number),
-    };
+  let nextKind = 0;
+  let nextGrab = 0;
+  return packed.sizes.map((size, lot) => {
+    if (size === null) return null;
+    const kinds = packed.kinds.slice(nextKind, nextKind + size);
+    nextKind += size;
+    return kinds.map((kind): GrabOutcome => {
+      if (kind >= 2) return { outcome: 'refused', refusal: refusals[kind - 2] as Refusal };
+      const index = nextGrab;
+      nextGrab += 1;
+      return {
+        outcome: kind === 0 ? 'granted' : 'already_granted',
+        packetId: packetIds[lot] as string,
+        userId: packed.users[index] as string,
+        seq: packed.seqs[index] as number,
+        amount: packed.amounts[index] as number,
+        grabbedAt: new Date(packed.times[index] as number),
+      };
+    });
   });
 }
 

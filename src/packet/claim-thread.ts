@@ -13,7 +13,7 @@ import type { GrabOutcome } from './packet.ts';
 
 export interface ClaimThreadOptions {
   databaseUrl: string;
-  /** Its connections: as many packets may be in a transaction at once. */
+  /** Its connections: as many transactions may run at once. */
   poolSize: number;
   events: DatabaseEvents;
   /** Hears when the thread broke, which is a fault of ours. */
@@ -26,8 +26,8 @@ export interface ClaimThreadOptions {
 const restartMs = 500;
 
 interface Pending {
-  packetId: string;
-  resolve: (outcomes: GrabOutcome[]) => void;
+  packetIds: readonly string[];
+  resolve: (outcomes: (GrabOutcome[] | null)[]) => void;
   reject: (error: unknown) => void;
 }
 
@@ -58,16 +58,17 @@ export class ClaimThread {
   }
 
   /** One batch in one transaction; as `claimIn`, elsewhere. */
-  readonly claim: Claim = async (packetId, users) => {
+  readonly claim: Claim = async (lots) => {
     const worker = this.#worker;
     if (worker === null) throw busy('The service restarts a part of itself.');
     const id = this.#nextId;
     this.#nextId += 1;
-    return await new Promise<GrabOutcome[]>((resolve, reject) => {
-      this.#pending.set(id, { packetId, resolve, reject });
+    const packetIds = lots.map(({ packetId }) => packetId);
+    return await new Promise((resolve, reject) => {
+      this.#pending.set(id, { packetIds, resolve, reject });
       // A thread has no origin.
       // oxlint-disable-next-line unicorn/require-post-message-target-origin
-      worker.postMessage({ kind: 'claim', id, packetId, users } satisfies ToThread);
+      worker.postMessage({ kind: 'claim', id, lots } satisfies ToThread);
     });
   };
 
@@ -148,7 +149,7 @@ export class ClaimThread {
     const pending = this.#pending.get(message.id);
     if (pending === undefined) return;
     this.#pending.delete(message.id);
-    if (message.kind === 'claimed') pending.resolve(unpackOutcomes(pending.packetId, message.packed));
+    if (message.kind === 'claimed') pending.resolve(unpackOutcomes(pending.packetIds, message.packed));
     else if (message.kind === 'refused') pending.reject(new Refusal(message.code, message.details));
     else pending.reject(unpackError(message.fields));
   }

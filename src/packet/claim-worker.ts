@@ -36,9 +36,9 @@ port.on('message', (message: ToThread) => {
 });
 tell({ kind: 'ready' });
 
-async function answer({ id, packetId, users }: Extract<ToThread, { kind: 'claim' }>): Promise<void> {
+async function answer({ id, lots }: Extract<ToThread, { kind: 'claim' }>): Promise<void> {
   try {
-    tell({ kind: 'claimed', id, packed: packOutcomes(await claim(packetId, users)) });
+    tell({ kind: 'claimed', id, packed: packOutcomes(await claim(lots)) });
   } catch (error) {
     if (error instanceof Refusal) {
       tell({ kind: 'refused', id, code: error.code, details: detailsOf(error) });

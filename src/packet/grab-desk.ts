@@ -1,7 +1,7 @@
 import type { Database } from '../database/database.ts';
 import { GrabMemory } from './grab-memory.ts';
 import { claimIn, readFinished, type Claim } from './grab.ts';
-import { GroupCommit, type GroupLimits, type GroupObserver } from './group-commit.ts';
+import { GroupCommit, type GroupLimits, type GroupObserver, type Lot } from './group-commit.ts';
 import { grabOf, isPacketId, notFound, type GrabOutcome } from './packet.ts';
 import * as sql from './sql.ts';
 
@@ -11,7 +11,7 @@ export interface GrabObserver extends GroupObserver {
 }
 
 /**
- * Where grabs arrive. What is final is answered from memory; the others are grouped by packet into transactions, or,
+ * Where grabs arrive. What is final is answered from memory; the others are grouped into transactions, or,
  * once the packet is finished, into reads that take no lock.
  */
 export class GrabDesk {
@@ -32,11 +32,7 @@ export class GrabDesk {
     this.#observer = observer;
     this.#memory = memory;
     this.#claim = claim;
-    this.#group = new GroupCommit(
-      async (packetId, users) => await this.#runBatch(packetId, users),
-      limits,
-      observer,
-    );
+    this.#group = new GroupCommit(async (lots) => await this.#runBatch(lots), limits, observer);
   }
 
   get waiting(): number {
@@ -57,13 +53,35 @@ export class GrabDesk {
     await this.#group.close();
   }
 
-  async #runBatch(packetId: string, users: string[]): Promise<GrabOutcome[]> {
-    const finished = this.#memory.finished(packetId);
-    if (finished !== null) return await readFinished(this.#database, finished, users);
-    const outcomes = await this.#claim(packetId, users);
-    this.#memory.learn(packetId, outcomes);
-    await this.#learnEnd(packetId, outcomes);
-    return outcomes;
+  /** Finished packets are read, the others claimed from, at the same time. */
+  async #runBatch(lots: readonly Lot<string>[]): Promise<(GrabOutcome[] | null)[]> {
+    const ends = lots.map(({ key }) => this.#memory.finished(key));
+    const claiming = this.#claimLots(lots.filter((_, index) => ends[index] === null));
+    const reading = lots.map(async ({ requests }, index) => {
+      const end = ends[index] ?? null;
+      if (end === null) return null;
+      const read = readFinished(this.#database, end, requests);
+      // Beside grabs that are committed, a read that fails must not fail the batch; alone it may.
+      return lots.length === 1 ? await read : await read.catch(() => null);
+    });
+    const [claimed, ...read] = await Promise.all([claiming, ...reading]);
+    const rest = claimed.values();
+    return read.map((outcomes, index) => (ends[index] === null ? (rest.next().value ?? null) : outcomes));
+  }
+
+  async #claimLots(lots: readonly Lot<string>[]): Promise<(GrabOutcome[] | null)[]> {
+    if (lots.length === 0) return [];
+    const claimed = await this.#claim(
+      lots.map(({ key, requests }) => ({ packetId: key, userIds: requests })),
+    );
+    await Promise.all(
+      lots.map(async ({ key }, index) => {
+        const outcomes = claimed[index] ?? [];
+        this.#memory.learn(key, outcomes);
+        await this.#learnEnd(key, outcomes);
+      }),
+    );
+    return claimed;
   }
 
   /** Learns from a refusal what is final, by reads after the commit. */

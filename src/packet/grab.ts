@@ -1,5 +1,6 @@
 import { changeOf, rowsOf, type Database, type Step, type Tx } from '../database/database.ts';
 import { balancesStep, openWalletsStep } from '../ledger/post.ts';
+import { clock } from '../ledger/sql.ts';
 import { appendStep, type Message } from '../outbox/append.ts';
 import {
   finalRefusal,
@@ -13,20 +14,29 @@ import {
 } from './packet.ts';
 import * as sql from './sql.ts';
 
-/** Grabs for these users, in order of arrival, in one transaction. What it resolves to is committed. */
-export type Claim = (packetId: string, userIds: readonly string[]) => Promise<GrabOutcome[]>;
-
-/** Claims on this database, on this thread. */
-export function claimIn(database: Database): Claim {
-  return async (packetId, userIds) =>
-    await database.withTransaction('packet.grab', async (tx) => await claimShares(tx, packetId, userIds));
+/** Users who want a share of one packet, in order of arrival. */
+export interface PacketLot {
+  packetId: string;
+  userIds: readonly string[];
 }
 
 /**
- * Claims shares of one packet for these users, in order of arrival, in the caller's transaction; one user is a
- * batch of one. The heart of the product:
+ * Grabs of these packets, all different, in one transaction. What it resolves to is committed. Null for one of several
+ * packets: somebody else holds it, and nothing was done.
+ */
+export type Claim = (lots: readonly PacketLot[]) => Promise<(GrabOutcome[] | null)[]>;
+
+/** Claims on this database, on this thread. */
+export function claimIn(database: Database): Claim {
+  return async (lots) =>
+    await database.withTransaction('packet.grab', async (tx) => await claimShares(tx, lots));
+}
+
+/**
+ * Claims shares for these users, in order of arrival, in the caller's transaction; one user of one packet is a batch of
+ * one. The heart of the product:
  *
- *   lock the packet (batches of several processes take turns; the counter now tells the exact next shares)
+ *   lock the packets (batches of several processes take turns; the counters now tell the exact next shares)
  *   → the time, and what these users have already (so a repeat, and a run after a lost COMMIT, is harmless)
  *   → the next k shares → mark them by a conditional UPDATE that must affect exactly k → k grabs under unique keys
  *   → balances and k transfers → counters → outbox.
@@ -34,150 +44,185 @@ export function claimIn(database: Database): Claim {
  * Two round trips: all that is read, then all that is written, with the COMMIT. One trip for each statement took a
  * quarter longer for 256 grabs, and twice as long for one. So the caller's transaction ends with this.
  *
- * Locks: the packet, wallets that are opened, k shares, its escrow and the other wallets in ascending order of id.
- * Each result is a grab or a refusal: NOT_FOUND, NOT_INVITED, NOT_OPEN_YET, SOLD_OUT, EXPIRED, CLOSED.
+ * Locks: the packets in ascending order of id, wallets that are opened, the shares, then escrows and the other wallets in
+ * ascending order of id. A single packet is waited for; of several, those that somebody holds are left out, so that nobody
+ * waits for a packet that is not theirs. Each result is a grab or a refusal: NOT_FOUND, NOT_INVITED, NOT_OPEN_YET,
+ * SOLD_OUT, EXPIRED, CLOSED.
  */
-export async function claimShares(
-  tx: Tx,
-  packetId: string,
-  userIds: readonly string[],
-): Promise<GrabOutcome[]> {
-  const users = [...new Set(userIds)];
-  const wanted = JSON.stringify(users);
-  const [[packet], [clock, ...known], amounts] = await tx.all(
-    rowsOf(sql.lockPacket, [packetId]),
-    rowsOf(sql.lookUsersUp, [wanted, packetId]),
-    rowsOf(sql.nextAmounts, [users.length, packetId]),
+export async function claimShares(tx: Tx, lots: readonly PacketLot[]): Promise<(GrabOutcome[] | null)[]> {
+  const [first] = lots;
+  const wanted = lots.map(({ packetId, userIds }) => ({ packetId, users: [...new Set(userIds)] }));
+  const [packets, [time], known] = await tx.all(
+    lots.length === 1 && first !== undefined
+      ? rowsOf(sql.lockPacket, [first.packetId])
+      : rowsOf(sql.lockFreePackets, [lots.map(({ packetId }) => packetId)]),
+    // Read by a statement that begins after the locks were got, so not from before the wait.
+    rowsOf(clock),
+    rowsOf(sql.lookUsersUp, [JSON.stringify(wanted.map(({ packetId, users }) => [packetId, users]))]),
   );
-  if (packet === undefined) return userIds.map(() => ({ outcome: 'refused', refusal: notFound() }));
-  const now = clock?.at;
-  if (now === undefined || now === null) throw new Error('the database did not tell its time');
-  const { earlier, wallets } = readKnown(packetId, known);
-  const strangers = users.filter((user) => !earlier.has(user));
-  const invited = packet.invited_only === 1 ? await invitedOf(tx, packetId, strangers) : null;
-  const eligible = invited === null ? strangers : strangers.filter((user) => invited.has(user));
-  const refusal = refusalAt(packet, now);
-  const room = packet.share_count - packet.claimed_count;
-  const winners = refusal === null ? eligible.slice(0, room) : [];
-  const grabs = grabsFor(packet, winners, amounts, now);
-  if (grabs.length > 0) await grant(tx, packet, grabs, wallets);
-  const granted = new Map(grabs.map((grab) => [grab.userId, grab]));
-
-  // What those hear who came after the last share of this very batch.
-  const tooLate = refusal ?? soldOut();
-  const answered = new Set<string>();
-  return userIds.map((user) => {
-    const before = earlier.get(user);
-    if (before !== undefined) return { outcome: 'already_granted', ...before };
-    const grab = granted.get(user);
-    if (grab !== undefined) {
-      // The same user twice in one batch: the second is a repeat.
-      const outcome = answered.has(user) ? 'already_granted' : 'granted';
-      answered.add(user);
-      return { outcome, ...grab };
-    }
-    if (refusal === null && invited !== null && !invited.has(user)) {
-      return { outcome: 'refused', refusal: notInvited() };
-    }
-    return { outcome: 'refused', refusal: tooLate };
+  const now = time?.now;
+  if (now === undefined) throw new Error('the database did not tell its time');
+  const locked = new Map(packets.map((packet) => [packet.id, packet]));
+  const candidates = wanted.map(({ users }) => users.map((userId): Candidate => ({ userId, known: null })));
+  for (const row of known) {
+    const candidate = candidates[row.lot - 1]?.[row.position - 1];
+    if (candidate === undefined) throw new Error('a row of nobody');
+    candidate.known = row;
+  }
+  const decided = lots.map(({ packetId, userIds }, index) => {
+    const packet = locked.get(packetId);
+    return packet === undefined ? null : decide(packet, now, userIds, candidates[index] ?? []);
+  });
+  const granting = decided.filter((one) => one !== null && one.winners.length > 0) as Decided[];
+  if (granting.length > 0) await grant(tx, granting, now);
+  return decided.map((one, index) => {
+    if (one !== null) return one.outcomes;
+    // Left out: it is held, or does not exist, and only a look at it alone tells which.
+    if (lots.length > 1) return null;
+    return (lots[index]?.userIds ?? []).map(() => ({ outcome: 'refused', refusal: notFound() }));
   });
 }
 
-/** The next shares for these users, all of them new and no more than there are shares left; in order of arrival. */
-function grabsFor(
+interface Candidate {
+  userId: string;
+  known: KnownRow | null;
+}
+
+type KnownRow = NonNullable<(typeof sql.lookUsersUp)['row']>;
+
+interface Winner {
+  grab: Grab;
+  /** The account that receives, or null: to be opened. */
+  wallet: number | null;
+}
+
+interface Decided {
+  packet: sql.PacketRow;
+  /** Whose shares are neighbours, and the next ones of the packet. */
+  winners: Winner[];
+  outcomes: GrabOutcome[];
+}
+
+/** Who gets what of a locked packet; pure. `candidates` are the users of the batch, each once, in order of arrival. */
+function decide(
   packet: sql.PacketRow,
-  users: readonly string[],
-  amounts: readonly { amount: number }[],
   now: Date,
-): Grab[] {
-  return users.map((userId, index) => {
-    const seq = packet.claimed_count + 1 + index;
-    const amount = amounts[index]?.amount;
-    if (amount === undefined) throw new Error(`share ${seq} of packet ${packet.id} is not there`);
-    return { packetId: packet.id, userId, seq, amount, grabbedAt: now };
-  });
+  userIds: readonly string[],
+  candidates: readonly Candidate[],
+): Decided {
+  const refusal = refusalAt(packet, now);
+  // What those hear who came after the last share of this very batch.
+  const tooLate: GrabOutcome = { outcome: 'refused', refusal: refusal ?? soldOut() };
+  const uninvited: GrabOutcome = { outcome: 'refused', refusal: notInvited() };
+  const winners: Winner[] = [];
+  const outcomes = new Map<string, GrabOutcome>();
+  for (const { userId, known } of candidates) {
+    if (known === null) throw new Error('the database did not tell about a user');
+    if (known.seq !== null) {
+      const { seq, amount, grabbed_at: grabbedAt } = known;
+      if (amount === null || grabbedAt === null) throw new Error('a grab without its share');
+      outcomes.set(userId, {
+        outcome: 'already_granted',
+        packetId: packet.id,
+        userId,
+        seq,
+        amount,
+        grabbedAt,
+      });
+    } else if (refusal === null && packet.invited_only === 1 && known.invited === 0) {
+      outcomes.set(userId, uninvited);
+    } else if (refusal === null && packet.claimed_count + winners.length < packet.share_count) {
+      // The amounts came by position in the list, whoever stands there.
+      const amount = candidates[winners.length]?.known?.next_amount ?? null;
+      const seq = packet.claimed_count + 1 + winners.length;
+      if (amount === null) throw new Error(`share ${seq} of packet ${packet.id} is not there`);
+      const grab = { packetId: packet.id, userId, seq, amount, grabbedAt: now };
+      winners.push({ grab, wallet: known.wallet });
+      outcomes.set(userId, { outcome: 'granted', ...grab });
+    } else outcomes.set(userId, tooLate);
+  }
+  const answered = new Set<string>();
+  return {
+    packet,
+    winners,
+    outcomes: userIds.map((userId) => {
+      const outcome = outcomes.get(userId) ?? tooLate;
+      // The same user twice in one batch: the second is a repeat.
+      if (outcome.outcome === 'granted' && answered.has(userId))
+        return { ...outcome, outcome: 'already_granted' };
+      answered.add(userId);
+      return outcome;
+    }),
+  };
 }
 
-/** Writes these grabs, at least one, whose shares are neighbours and the next ones of a packet under lock. */
-async function grant(
-  tx: Tx,
-  packet: sql.PacketRow,
-  grabs: readonly Grab[],
-  wallets: ReadonlyMap<string, number>,
-): Promise<void> {
-  const [first, last] = [grabs[0]?.seq ?? 0, grabs.at(-1)?.seq ?? 0];
-  const rows = grabs.map(({ seq, userId, amount }) => [seq, userId, amount]);
-  const amounts = new Map(grabs.map(({ userId, amount }) => [userId, amount]));
-  const opening = new Map([...amounts].filter(([user]) => !wallets.has(user)));
-  const changes: [id: number, delta: number][] = [[packet.escrow_account_id, -sumOf(amounts.values())]];
-  for (const [user, amount] of amounts) {
-    const id = wallets.get(user);
-    if (id !== undefined) changes.push([id, amount]);
-  }
+/** Writes these grabs, at least one of each packet, and commits. */
+async function grant(tx: Tx, granting: readonly Decided[], now: Date): Promise<void> {
+  const sorted = [...granting].sort((a, b) => (a.packet.id < b.packet.id ? -1 : 1));
+  const runs = sorted.flatMap(({ packet, winners }) => [
+    packet.id,
+    packet.claimed_count + 1,
+    packet.claimed_count + winners.length,
+  ]);
+  const rows = sorted.map(({ packet, winners }) => [
+    packet.id,
+    winners.map(({ grab: { seq, userId, amount } }) => [seq, userId, amount]),
+  ]);
+  const grabCount = sorted.reduce((sum, { winners }) => sum + winners.length, 0);
   await tx.finish(
-    ...(opening.size === 0 ? [] : [openWalletsStep(packet.currency, opening)]),
-    changeOf(sql.claimShares, [packet.id, first, last], grabs.length),
+    ...openingSteps(sorted),
+    changeOf(sql.claimShares(sorted.length), runs, grabCount),
     // Not counted here: payGrabs finds as many as it must, or fails.
-    changeOf(sql.insertGrabs, [packet.id, grabs[0]?.grabbedAt ?? null, JSON.stringify(rows)]),
-    balancesStep(changes),
-    changeOf(sql.payGrabs, [packet.id, first, last], grabs.length),
-    ...countSteps(packet, grabs),
+    changeOf(sql.insertGrabs, [now, JSON.stringify(rows)]),
+    balancesStep(balanceChanges(sorted)),
+    changeOf(sql.payGrabs(sorted.length), runs, grabCount),
+    ...countSteps(sorted, now),
   );
 }
 
-/** Brings the packet's counters up, ends it with its last share, and announces the grabs. */
-function countSteps(packet: sql.PacketRow, grabs: readonly Grab[]): readonly Step<unknown>[] {
-  const [{ grabbedAt: now }] = grabs as [Grab];
-  const claimedCount = packet.claimed_count + grabs.length;
-  const claimedAmount = packet.claimed_amount + sumOf(grabs.map(({ amount }) => amount));
-  const isLast = claimedCount === packet.share_count;
-  const seqs = { first: packet.claimed_count + 1, last: claimedCount };
-  const messages: Message[] = [{ topic: 'packet.grabbed', subjectId: packet.id, seqs }];
-  if (isLast) messages.push({ topic: 'packet.sold_out', subjectId: packet.id });
-  const values = [
-    claimedCount,
-    claimedAmount,
-    isLast ? 'SOLD_OUT' : 'OPEN',
-    isLast ? now : null,
-    packet.id,
-    packet.claimed_count,
-  ];
-  return [changeOf(sql.countClaims, values, 1), appendStep(messages, now)];
+/** Opens the wallets that are missing, those of one currency in one step. */
+function openingSteps(granting: readonly Decided[]): readonly Step<unknown>[] {
+  const byCurrency = new Map<string, Map<string, number>>();
+  for (const { packet, winners } of granting)
+    for (const { grab, wallet } of winners) {
+      if (wallet !== null) continue;
+      const amounts = byCurrency.get(packet.currency) ?? new Map<string, number>();
+      byCurrency.set(packet.currency, amounts);
+      add(amounts, grab.userId, grab.amount);
+    }
+  return [...byCurrency]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .map(([currency, amounts]) => openWalletsStep(currency, amounts));
 }
 
-/** The grabs and the wallets that users have, by user. */
-function readKnown(
-  packetId: string,
-  rows: readonly {
-    user_id: string | null;
-    wallet: number | null;
-    seq: number | null;
-    amount: number | null;
-    at: Date | null;
-  }[],
-): { earlier: Map<string, Grab>; wallets: Map<string, number> } {
-  const earlier = new Map<string, Grab>();
-  const wallets = new Map<string, number>();
-  for (const { user_id: userId, wallet, seq, amount, at } of rows) {
-    if (userId === null) throw new Error('a row of nobody');
-    if (wallet !== null) wallets.set(userId, wallet);
-    if (seq === null) continue;
-    if (amount === null || at === null) throw new Error('a grab without its share');
-    earlier.set(userId, { packetId, userId, seq, amount, grabbedAt: at });
-  }
-  return { earlier, wallets };
+/** Of the escrows, and of the wallets that exist already. */
+function balanceChanges(granting: readonly Decided[]): Map<number, number> {
+  const changes = new Map<number, number>();
+  for (const { packet, winners } of granting)
+    for (const { grab, wallet } of winners) {
+      add(changes, packet.escrow_account_id, -grab.amount);
+      if (wallet !== null) add(changes, wallet, grab.amount);
+    }
+  return changes;
 }
 
-function sumOf(amounts: Iterable<number>): number {
-  let sum = 0;
-  for (const amount of amounts) sum += amount;
-  return sum;
+/** Brings the packets' counters up, ends those whose last share is gone, and announces the grabs. */
+function countSteps(granting: readonly Decided[], now: Date): readonly Step<unknown>[] {
+  const messages: Message[] = [];
+  const counts = granting.map(({ packet, winners }) => {
+    const claimedCount = packet.claimed_count + winners.length;
+    const claimedAmount = winners.reduce((sum, { grab }) => sum + grab.amount, packet.claimed_amount);
+    const isLast = claimedCount === packet.share_count;
+    const seqs = { first: packet.claimed_count + 1, last: claimedCount };
+    messages.push({ topic: 'packet.grabbed', subjectId: packet.id, seqs });
+    if (isLast) messages.push({ topic: 'packet.sold_out', subjectId: packet.id });
+    return [packet.id, packet.claimed_count, claimedCount, claimedAmount, isLast ? 1 : 0];
+  });
+  return [changeOf(sql.countClaims, [JSON.stringify(counts), now], counts.length), appendStep(messages, now)];
 }
 
-async function invitedOf(tx: Tx, packetId: string, users: readonly string[]): Promise<Set<string>> {
-  if (users.length === 0) return new Set();
-  const rows = await tx.rows(sql.findInvited, [packetId, users]);
-  return new Set(rows.map((row) => row.user_id));
+function add<Key>(sums: Map<Key, number>, key: Key, amount: number): void {
+  sums.set(key, (sums.get(key) ?? 0) + amount);
 }
 
 /**

@@ -5,14 +5,14 @@ export interface GroupLimits {
   queueLength: number;
   /** How many requests may wait in all. */
   totalLength: number;
-  /** How many requests go into one transaction, at the most. */
+  /** How many requests go into one transaction, at the most, of all its keys together. */
   batchSize: number;
   /** A crowd larger than this takes turns in two halves; a smaller one is not worth two commits. */
   splitAbove: number;
   /** How long a request may wait before its transaction begins. */
   waitMs: number;
-  /** How many keys may be in a transaction at once. */
-  keysInFlight: number;
+  /** How many transactions may run at once. */
+  batchesInFlight: number;
 }
 
 export const defaultGroupLimits: GroupLimits = {
@@ -21,7 +21,7 @@ export const defaultGroupLimits: GroupLimits = {
   batchSize: 256,
   splitAbove: 96,
   waitMs: 5_000,
-  keysInFlight: 8,
+  batchesInFlight: 8,
 };
 
 const answersAtOnce = 16;
@@ -37,8 +37,29 @@ interface Queue<Request, Result> {
   key: string;
   waiting: Waiting<Request, Result>[];
   running: boolean;
-  /** Of the batch that ran last. */
+  /** How many of them ran last. */
   lastSize: number;
+  /** Somebody else held the key when it was to run with others: next time it runs, and waits, alone. */
+  alone: boolean;
+}
+
+/** The requests of one key in a batch, in order of arrival. */
+export interface Lot<Request> {
+  key: string;
+  requests: Request[];
+}
+
+/**
+ * Runs these lots in one transaction and returns their results in the same order. Null for a lot of several: nothing was
+ * done, since somebody else holds its key; it will come again, alone.
+ */
+export type RunBatch<Request, Result> = (
+  lots: readonly Lot<Request>[],
+) => Promise<readonly (Result[] | null)[]>;
+
+interface Part<Request, Result> {
+  queue: Queue<Request, Result>;
+  waiting: Waiting<Request, Result>[];
 }
 
 export interface GroupObserver {
@@ -46,18 +67,19 @@ export interface GroupObserver {
 }
 
 /**
- * Group commit: requests for one key that arrive while a transaction for that key is running wait together and go
- * into the next one. There is no timer on the way in: an idle key's request starts at once, alone, in a batch of
- * one (with whoever arrives in the same turn of the event loop). Keys that have work stand in one line and each gets one batch per turn, so a hot key starves no other.
+ * Group commit: requests that arrive while the transactions that may run at once are running wait together and go into the
+ * next one: those of one key in order, and behind them those of other keys that wait too. There is no timer on the way
+ * in: an idle key's request starts at once, alone, in a batch of one (with whoever arrives in the same turn of the event loop).
+ * Keys that have work stand in one line and each gets one lot per turn, so a hot key starves no other. A key is in one
+ * transaction at a time.
  *
- * `runBatch` gets the key and its requests in order of arrival, and returns their results in that order. When it
- * throws a BUSY, the whole batch is told so. Any other error splits the batch in halves until the one bad request
- * is alone; so `runBatch` must write all or nothing.
+ * When `runBatch` throws a BUSY, the whole batch is told so. Any other error splits the batch in halves until the one bad
+ * request is alone; so `runBatch` must write all or nothing.
  *
  * Everything has a limit; past one the request is refused with BUSY and nothing was written for it.
  */
 export class GroupCommit<Request, Result> {
-  readonly #runBatch: (key: string, requests: Request[]) => Promise<Result[]>;
+  readonly #runBatch: RunBatch<Request, Result>;
   readonly #limits: GroupLimits;
   readonly #observer: GroupObserver;
   readonly #queues = new Map<string, Queue<Request, Result>>();
@@ -73,7 +95,7 @@ export class GroupCommit<Request, Result> {
   #whenIdle: (() => void) | null = null;
 
   constructor(
-    runBatch: (key: string, requests: Request[]) => Promise<Result[]>,
+    runBatch: RunBatch<Request, Result>,
     limits: Partial<GroupLimits> = {},
     observer: GroupObserver = {},
   ) {
@@ -96,7 +118,7 @@ export class GroupCommit<Request, Result> {
       throw busy('Too many requests wait.');
     }
     if (queue === undefined) {
-      queue = { key, waiting: [], running: false, lastSize: 0 };
+      queue = { key, waiting: [], running: false, lastSize: 0, alone: false };
       this.#queues.set(key, queue);
     }
     const { waiting } = queue;
@@ -133,27 +155,44 @@ export class GroupCommit<Request, Result> {
   }
 
   #startNext(): void {
-    for (const queue of this.#line) {
-      if (this.#inFlight >= this.#limits.keysInFlight) return;
-      this.#line.delete(queue);
-      void this.#run(queue);
-    }
+    while (this.#line.size > 0 && this.#inFlight < this.#limits.batchesInFlight)
+      void this.#run(this.#nextBatch());
   }
 
-  async #run(queue: Queue<Request, Result>): Promise<void> {
-    queue.running = true;
+  /** From the front of the line: one key's lot, and the lots of those behind it as long as they have room. */
+  #nextBatch(): Part<Request, Result>[] {
+    const parts: Part<Request, Result>[] = [];
+    let room = this.#limits.batchSize;
+    for (const queue of this.#line) {
+      if (queue.alone && parts.length > 0) continue;
+      const size = Math.min(queue.waiting.length, this.#sizeOfNext(queue));
+      if (size > room) break;
+      room -= size;
+      this.#line.delete(queue);
+      queue.running = true;
+      queue.lastSize = size;
+      parts.push({ queue, waiting: queue.waiting.splice(0, size) });
+      if (queue.alone) break;
+    }
+    return parts;
+  }
+
+  async #run(parts: readonly Part<Request, Result>[]): Promise<void> {
+    const size = sizeOf(parts);
     this.#inFlight += 1;
-    const batch = queue.waiting.splice(0, this.#sizeOfNext(queue));
-    queue.lastSize = batch.length;
-    this.#waitingCount -= batch.length;
-    this.#undelivered += batch.length;
-    this.#observer.batch?.(batch.length, performance.now() - (batch[0]?.since ?? 0));
-    const answers = await this.#settle(queue.key, batch);
+    this.#waitingCount -= size;
+    this.#undelivered += size;
+    const oldest = Math.min(...parts.map(({ waiting }) => waiting[0]?.since ?? Infinity));
+    this.#observer.batch?.(size, performance.now() - oldest);
+    for (const { queue } of parts) queue.alone = false;
+    const answers = await this.#settle(parts);
     this.#inFlight -= 1;
-    queue.running = false;
-    // At the end of the line: whoever waited meanwhile comes first.
-    if (queue.waiting.length > 0) this.#line.add(queue);
-    else this.#queues.delete(queue.key);
+    for (const { queue } of parts) {
+      queue.running = false;
+      // At the end of the line: whoever waited meanwhile comes first.
+      if (queue.waiting.length > 0) this.#line.add(queue);
+      else this.#queues.delete(queue.key);
+    }
     // The next transaction first, then the answers to this one: making them takes long enough for the database to idle.
     this.#startNext();
     this.#deliver(answers);
@@ -178,34 +217,50 @@ export class GroupCommit<Request, Result> {
   }
 
   /** Runs the batch, in halves if it must be, and returns what is to be told to each. */
-  async #settle(key: string, batch: readonly Waiting<Request, Result>[]): Promise<(() => void)[]> {
-    if (batch.length === 0) return [];
+  async #settle(parts: readonly Part<Request, Result>[]): Promise<(() => void)[]> {
+    const size = sizeOf(parts);
+    if (size === 0) return [];
     try {
       const results = await this.#runBatch(
-        key,
-        batch.map(({ request }) => request),
+        parts.map(({ queue, waiting }) => ({
+          key: queue.key,
+          requests: waiting.map(({ request }) => request),
+        })),
       );
-      if (results.length !== batch.length)
-        throw new Error(`${results.length} results for ${batch.length} requests`);
-      return batch.map(
-        ({ resolve }, index) =>
-          () =>
-            resolve(results[index] as Result),
-      );
+      if (results.length !== parts.length)
+        throw new Error(`${results.length} results for ${parts.length} lots`);
+      return parts.flatMap((part, index) => this.#answersTo(part, results[index] ?? null));
     } catch (error) {
       const everybody = error instanceof Refusal && error.code === 'BUSY';
-      if (everybody || batch.length === 1)
-        return batch.map(
-          ({ reject }) =>
-            () =>
-              reject(error),
+      if (everybody || size === 1)
+        return parts.flatMap(({ waiting }) =>
+          waiting.map(
+            ({ reject }) =>
+              () =>
+                reject(error),
+          ),
         );
-      const half = batch.length >> 1;
-      return [
-        ...(await this.#settle(key, batch.slice(0, half))),
-        ...(await this.#settle(key, batch.slice(half))),
-      ];
+      const [first, second] = halvesOf(parts);
+      return [...(await this.#settle(first)), ...(await this.#settle(second))];
     }
+  }
+
+  #answersTo({ queue, waiting }: Part<Request, Result>, results: readonly Result[] | null): (() => void)[] {
+    if (results === null) {
+      // Back to the front: nobody of the same key overtakes them.
+      queue.waiting.unshift(...waiting);
+      queue.alone = true;
+      this.#waitingCount += waiting.length;
+      this.#undelivered -= waiting.length;
+      return [];
+    }
+    if (results.length !== waiting.length)
+      throw new Error(`${results.length} results for ${waiting.length} requests`);
+    return waiting.map(
+      ({ resolve }, index) =>
+        () =>
+          resolve(results[index] as Result),
+    );
   }
 
   /** Queues are in order of arrival, so only their heads need a look. */
@@ -230,4 +285,24 @@ export class GroupCommit<Request, Result> {
     this.#sweep = null;
     if (this.#inFlight === 0 && this.#undelivered === 0) this.#whenIdle?.();
   }
+}
+
+function sizeOf(parts: readonly Part<unknown, never>[]): number {
+  return parts.reduce((sum, { waiting }) => sum + waiting.length, 0);
+}
+
+/** Two batches of about the same size: between two lots, or, of one lot, between two requests. */
+function halvesOf<Request, Result>(
+  parts: readonly Part<Request, Result>[],
+): [Part<Request, Result>[], Part<Request, Result>[]] {
+  const [only] = parts;
+  if (parts.length > 1 || only === undefined) {
+    const half = parts.length >> 1;
+    return [parts.slice(0, half), parts.slice(half)];
+  }
+  const half = only.waiting.length >> 1;
+  return [
+    [{ ...only, waiting: only.waiting.slice(0, half) }],
+    [{ ...only, waiting: only.waiting.slice(half) }],
+  ];
 }

@@ -42,7 +42,7 @@ async function grabRange(books: TestBooks, id: string, first: number, last: numb
      ON DUPLICATE KEY UPDATE balance = balance + VALUES(balance)`,
     range,
   );
-  await books.query(payGrabs.text, range);
+  await books.query(payGrabs(1).text, range);
   await books.query(
     'UPDATE packet_shares SET claimed = 1 WHERE packet_id = ? AND seq BETWEEN ? AND ?',
     range,

@@ -26,12 +26,23 @@ describe('plans of hot statements', () => {
     ['packet.lock', packet.lockPacket.text, () => [id], { packets: 'PRIMARY' }],
     ['packet.lock_due', packet.lockDuePacket.text, () => [], { packets: 'packets_due' }],
     [
-      'packet.next_amounts',
-      packet.nextAmounts.text,
-      () => [64, id],
-      { packet_shares: 'PRIMARY|packet_shares_amount' },
+      'packet.lock_free',
+      packet.lockFreePackets.text,
+      () => [[id, '01M8QNQXPHXEAR1V9RG1F10WV1', '01M8QNQXPHXEAR1V9RG1F10WV2']],
+      { packets: 'PRIMARY' },
     ],
-    ['packet.claim_shares', packet.claimShares.text, () => [id, 2_001, 2_064], { packet_shares: 'PRIMARY' }],
+    [
+      'packet.claim_shares',
+      packet.claimShares(1).text,
+      () => [id, 2_001, 2_064],
+      { packet_shares: 'PRIMARY' },
+    ],
+    [
+      'packet.claim_shares of two packets',
+      packet.claimShares(2).text,
+      () => [id, 2_001, 2_064, '01M8QNQXPHXEAR1V9RG1F10WV1', 1, 3],
+      { packet_shares: 'PRIMARY' },
+    ],
     [
       'packet.find_grabs',
       packet.findGrabs.text,
@@ -41,14 +52,26 @@ describe('plans of hot statements', () => {
     [
       'packet.look_users_up',
       packet.lookUsersUp.text,
-      () => [JSON.stringify(users), id],
-      { grabs: 'grabs_user_once', accounts: 'accounts_owner_once', packets: 'PRIMARY' },
+      () => [JSON.stringify([[id, users]])],
+      {
+        packets: 'PRIMARY',
+        grabs: 'grabs_user_once',
+        accounts: 'accounts_owner_once',
+        packet_shares: 'PRIMARY',
+        packet_audience: 'PRIMARY',
+      },
     ],
     [
       'packet.pay_grabs',
-      packet.payGrabs.text,
+      packet.payGrabs(1).text,
       () => [id, 1, 64],
       { grabs: 'PRIMARY', accounts: 'accounts_owner_once' },
+    ],
+    [
+      'packet.count_claims',
+      packet.countClaims.text,
+      () => [JSON.stringify([[id, 1, 2, 2, 0]]), null],
+      { packets: 'PRIMARY' },
     ],
     [
       'ledger.find_accounts',

@@ -57,13 +57,15 @@ describe('the thread of the grabs', () => {
     const { thread } = await started();
     const opensAt = new Date(Date.now() + 3_600_000);
     const id = await books.packet({ totalAmount: 100, shareCount: 1, opensAt });
-    const [later] = await thread.claim(id, ['early']);
+    const [outcomes] = await thread.claim([{ packetId: id, userIds: ['early'] }]);
+    const [later] = outcomes ?? [];
     const refusal = later?.outcome === 'refused' ? later.refusal : null;
     assert.instanceOf(refusal, Refusal);
     assert.equal(refusal.code, 'NOT_OPEN_YET');
     assert.equal(refusal.extra['opensAt'], opensAt.toISOString());
     assert.isAbove(refusal.retryAfterSeconds ?? 0, 3_500);
-    assert.deepEqual(tally(await thread.claim('01M8QNQXPHXEAR1V9RG1F10WV1', ['a', 'b'])), { NOT_FOUND: 2 });
+    const [unknown] = await thread.claim([{ packetId: '01M8QNQXPHXEAR1V9RG1F10WV1', userIds: ['a', 'b'] }]);
+    assert.deepEqual(tally(unknown ?? []), { NOT_FOUND: 2 });
   });
 
   it('a batch of all kinds survives the way', () => {
@@ -83,12 +85,18 @@ describe('the thread of the grabs', () => {
       { outcome: 'refused', refusal: late },
       { outcome: 'refused', refusal: notFound() },
     ];
-    const back = unpackOutcomes(packetId, structuredClone(packOutcomes(outcomes)));
+    const back = unpackOutcomes(
+      ['01M8QNQXPHXEAR1V9RG1F10WV0', packetId, 'left out', packetId],
+      structuredClone(packOutcomes([[], outcomes, null, outcomes.slice(1)])),
+    );
     const plain = (list: readonly GrabOutcome[]): unknown[] =>
       list.map((one) =>
         one.outcome === 'refused' ? [one.refusal.code, one.refusal.detail, one.refusal.extra] : one,
       );
-    assert.deepEqual(plain(back), plain(outcomes));
+    assert.deepEqual(
+      back.map((list) => list && plain(list)),
+      [[], plain(outcomes), null, plain(outcomes.slice(1))],
+    );
   });
 
   it('an unexpected failure is logged as if it had happened on this thread', () => {
@@ -164,7 +172,9 @@ describe('the thread of the grabs', () => {
     assert.match((refused as Error).message, /ECONNREFUSED/);
     const { thread } = await started();
     await thread.close(1_000);
-    const late = await thread.claim('01M8QNQXPHXEAR1V9RG1F10WV1', ['a']).catch((error: unknown) => error);
+    const late = await thread
+      .claim([{ packetId: '01M8QNQXPHXEAR1V9RG1F10WV1', userIds: ['a'] }])
+      .catch((error: unknown) => error);
     assert.equal((late as Refusal).code, 'BUSY');
   });
 });

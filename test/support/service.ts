@@ -145,6 +145,7 @@ export class TestBooks {
 
 export interface PacketInput {
   senderId?: string;
+  currency?: string;
   totalAmount: number;
   shareCount: number;
   method?: 'double-mean' | 'line-cut' | 'equal';
@@ -163,7 +164,7 @@ export function keyOnly(client: string, key: string): IdempotencyRequest {
 export function newPacket(input: PacketInput): NewPacket {
   return {
     senderId: input.senderId ?? 'sender',
-    currency: 'CNY',
+    currency: input.currency ?? 'CNY',
     split: {
       method: input.method ?? 'double-mean',
       totalAmount: input.totalAmount,
